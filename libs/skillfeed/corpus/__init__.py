@@ -1,0 +1,1 @@
+"""SKILL.md files and rows become skills, and skills become chunks. Ray-free."""

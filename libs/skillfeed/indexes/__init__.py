@@ -1,0 +1,1 @@
+"""Dense (FAISS) and lexical (Lucene) indexes and the snapshot that holds them."""

@@ -1,0 +1,1 @@
+"""Retriever and reranker backends behind two small protocols."""

@@ -1,0 +1,1 @@
+"""Channels, aggregation, fusion, reranking: the one Router. Ray-free."""
