@@ -1,5 +1,3 @@
 """skillfeed: personalized skill routing as batch and serving jobs on Ray."""
 
-from importlib.metadata import version
-
-__version__ = version("skillfeed")
+__version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The nouns of skillfeed as pydantic models: the wire contract (`schemas/`) and the Parquet schemas derive from here."""
+"""The nouns of skillfeed as pydantic models. The wire contract (`schemas/`) and the Parquet schemas derive from it."""
 
 import hashlib
 import types
@@ -153,7 +153,7 @@ class RoutedSkill(Record):
     rank: int = Field(description="From 1")
     skill_id: str
     name: str
-    score: float = Field(description="What the list is sorted by: the rerank score, or the fused one without a reranker")
+    score: float = Field(description="What the list is sorted by: the rerank score, else the fused one")
     fused_score: float
     rerank_score: float | None = Field(None, description="Null without a reranker")
     channels: tuple[ChannelRank, ...] = ()

@@ -1,4 +1,4 @@
-"""Settings of models, chunker and router, validated before any work. Shipped model settings: `model_settings/*.yaml`."""
+"""Settings of models, chunker and router, validated before any work. Those that ship: `model_settings/*.yaml`."""
 
 from importlib import resources
 from pathlib import Path
@@ -43,7 +43,7 @@ class RetrieverSettings(Settings):
     dtype: Literal["float32", "float16", "bfloat16", "int8"] = "float32"
     device: Literal["cpu", "cuda"] = "cpu"
     max_tokens: int = Field(512, gt=0, description="Longer inputs are cut here")
-    query_template: str = Field("{instruction}\n{query}", description="How `instruction` and `query` become model input")
+    query_template: str = Field("{instruction}\n{query}", description="Model input of a query")
     document_template: str = "{document}"
     instruction: str = INSTRUCTION
     tokens_per_batch: int = Field(2048, gt=0, description="Padded tokens of one forward pass")
@@ -57,8 +57,8 @@ class RerankerSettings(Settings):
     device: Literal["cpu", "cuda"] = "cpu"
     max_tokens: int = Field(512, gt=0, description="Query and document together; only the document is cut")
     max_query_tokens: int = Field(192, gt=0, description="A longer query is cut so that the document keeps its room")
-    document: Literal["head", "evidence"] = Field("evidence", description="Body from its head, or matched passages first")
-    instruction: str = "Given a user task and the user's constraints, judge whether the skill is the most appropriate one."
+    document: Literal["head", "evidence"] = Field("evidence", description="Body from its head, or best passages first")
+    instruction: str = "Given a user's task and constraints, judge whether the skill is the most appropriate one."
     tokens_per_batch: int = Field(4096, gt=0)
 
 
@@ -122,6 +122,8 @@ class RouterSettings(Settings):
     def _recalls_something(self) -> "RouterSettings":
         if not self.channels:
             raise ValueError("channels: at least one is needed")
+        if self.rerank and self.top_k > self.rerank.depth:
+            raise ValueError(f"top_k {self.top_k} is more than rerank.depth {self.rerank.depth}, the skills reranked")
         return self
 
 
@@ -151,9 +153,19 @@ def read_settings(kind: type[SettingsType], text: str, where: str) -> SettingsTy
         SettingError: not YAML, or a field that does not hold, named with the reason.
     """
     try:
-        return kind.model_validate(yaml.safe_load(text))
+        return checked(kind, yaml.safe_load(text), where)
     except yaml.YAMLError as error:
         raise SettingError(f"{where}: not YAML: {error}") from error
+
+
+def checked(kind: type[SettingsType], values: Any, where: str) -> SettingsType:
+    """Settings from plain values.
+
+    Raises:
+        SettingError: a field does not hold, named with the reason.
+    """
+    try:
+        return kind.model_validate(values)
     except ValidationError as error:
         raise SettingError(f"{where}: {describe(error)}") from error
 

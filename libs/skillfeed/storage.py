@@ -58,9 +58,13 @@ def _s3_endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
+def _s3_region() -> str:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+
+
 @lru_cache
 def _s3_filesystem(endpoint: str | None) -> pafs.FileSystem:
-    options: dict[str, Any] = {"region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"}
+    options: dict[str, Any] = {"region": _s3_region()}
     if endpoint:
         parts = urlparse(endpoint)
         options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
@@ -68,7 +72,7 @@ def _s3_filesystem(endpoint: str | None) -> pafs.FileSystem:
 
 
 def s3_client() -> Any:
-    return boto3.client("s3", region_name=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1")
+    return boto3.client("s3", region_name=_s3_region())
 
 
 def exists(uri: str) -> bool:
@@ -91,7 +95,7 @@ def list_files(uri: str) -> Iterator[pafs.FileInfo]:
 
 def read_bytes(uri: str) -> bytes:
     files, path = filesystem(uri)
-    with files.open_input_stream(path) as stream:
+    with files.open_input_stream(path, compression=None) as stream:  # Arrow would unpack what is named .gz
         return bytes(stream.read())
 
 
@@ -99,7 +103,7 @@ def write_bytes(uri: str, data: bytes) -> None:
     """Replaces the object as a whole."""
     files, path = filesystem(uri)
     if is_s3(uri):  # an S3 object appears when its upload completes
-        with files.open_output_stream(path) as stream:
+        with files.open_output_stream(path, compression=None) as stream:  # Arrow would pack what is named .gz
             stream.write(data)
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
