@@ -62,7 +62,7 @@ def main(job: Demo) -> Summary:
 def show(references: list[dict[str, Any]], routes: Mapping[str, list[dict[str, Any]]], output: str) -> None:
     """Prints the first counterfactual pair that was routed right, and how many requests were."""
     console = Console()
-    right = {row["request_id"] for row in references if routes[row["request_id"]][0]["name"] == row["ground_truth_skill"]}
+    right = {row["request_id"] for row in references if is_right(row, routes)}
     pairs = counterfactual_pairs(references)
     solved = [pair for pair in pairs if right.issuperset(row["request_id"] for row in pair)]
     for pair in solved[:1] or pairs[:1]:
@@ -72,6 +72,10 @@ def show(references: list[dict[str, Any]], routes: Mapping[str, list[dict[str, A
         f"both of a counterfactual pair: {len(solved)} of {len(pairs)} pairs (untrained models)."
     )
     console.print(f"Outputs: {output}/{{skills,embedded,snapshots,routed}}, each with a manifest.json", markup=False)
+
+
+def is_right(reference: dict[str, Any], routes: Mapping[str, list[dict[str, Any]]]) -> bool:
+    return bool(routes[reference["request_id"]][0]["name"] == reference["ground_truth_skill"])
 
 
 def counterfactual_pairs(references: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

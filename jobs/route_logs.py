@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from pydantic import Field
-from skillfeed.indexes.snapshot import current, read_snapshot_manifest
+from skillfeed.indexes.snapshot import current, read_manifest
 
 from skillfeed.errors import SettingError
 from skillfeed.job import JobSettings, Summary, once, run
@@ -54,7 +54,7 @@ def main(job: RouteLogs) -> Summary:
     snapshot_id = job.snapshot or current(job.snapshots)
     if snapshot_id is None:
         raise SettingError(f"snapshots: no snapshot is current in {job.snapshots}; run jobs/build_indexes.py first")
-    models = load_models(job.models) if job.models else read_snapshot_manifest(job.snapshots, snapshot_id).models
+    models = load_models(job.models) if job.models else read_manifest(job.snapshots, snapshot_id).models
     router = checked(RouterSettings, job.router.model_dump() | ({"top_k": job.top_k} if job.top_k else {}), "router")
     splits = row_splits(job.requests, SPLIT_BYTES)
     identity = {

@@ -9,6 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 LOG_SECONDS = 10.0
+
+
+def note(text: str) -> None:
+    """One line on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
 Step = Callable[[Mapping[str, int]], None]
 
 
@@ -36,7 +43,7 @@ def progress(stage: str, *, total: int, done: int = 0) -> Iterator[Step]:
             if not console.is_terminal and (time.monotonic() - last_line >= LOG_SECONDS or finished == total):
                 left = elapsed / (finished - done) * (total - finished)
                 rate = f"{rows:,} rows, {rows / elapsed:,.0f} rows/s, {left:,.0f} s left"
-                print(f"{stage}: {finished}/{total} units, {rate}", file=sys.stderr, flush=True)
+                note(f"{stage}: {finished}/{total} units, {rate}")
                 last_line = time.monotonic()
 
         yield step

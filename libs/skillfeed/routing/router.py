@@ -12,7 +12,7 @@ from skillfeed.indexes.snapshot import Snapshot
 from skillfeed.models.reranker import Reranker, load_reranker
 from skillfeed.models.retriever import Retriever, load_retriever
 from skillfeed.prompts import keyword_text, query_text, rerank_document
-from skillfeed.records import ChannelRank, Evidence, Route, RoutedSkill, RoutingRequest
+from skillfeed.records import ChannelName, ChannelRank, Evidence, Route, RoutedSkill, RoutingRequest
 from skillfeed.routing.channels import Ranking, chunk_dense, lexical, skill_dense
 from skillfeed.routing.evidence import Passages, passages
 from skillfeed.routing.fusion import fuse
@@ -52,12 +52,12 @@ class Router:
             return []
         queries = {flag: self._encode(requests, with_profile=flag) for flag in self._query_kinds()}
         rankings = self._recall(requests, queries)
-        weights = {name: channel.weight for name, channel in self.settings.channels.items()}
+        weights: dict[str, float] = {name: channel.weight for name, channel in self.settings.channels.items()}
         depth = self.settings.rerank.depth if self.reranker and self.settings.rerank else self.settings.top_k
         evidence_queries = queries[True]
         shortlists: list[list[Candidate]] = []
         for number in range(len(requests)):
-            lists = {name: ranking[number].rows for name, ranking in rankings.items()}
+            lists: dict[str, Rows] = {name: ranking[number].rows for name, ranking in rankings.items()}
             rows, fused = fuse(lists, weights, self.settings.rrf_k)
             rows, fused = rows[:depth], fused[:depth]
             found = passages(self.snapshot.chunk_index, self.skill_of_chunk, evidence_queries[number], rows)
@@ -79,9 +79,9 @@ class Router:
 
     def _recall(
         self, requests: Sequence[RoutingRequest], queries: Mapping[bool, npt.NDArray[np.float32]]
-    ) -> dict[str, list[Ranking]]:
+    ) -> dict[ChannelName, list[Ranking]]:
         """For each channel of the settings, one ranking a request."""
-        rankings: dict[str, list[Ranking]] = {}
+        rankings: dict[ChannelName, list[Ranking]] = {}
         for name, channel in self.settings.channels.items():
             if name == "bm25":
                 assert self.searcher is not None
@@ -136,7 +136,7 @@ class Router:
         request: RoutingRequest,
         shortlist: Sequence[Candidate],
         scores: npt.NDArray[np.float32] | None,
-        rankings: Mapping[str, Ranking],
+        rankings: Mapping[ChannelName, Ranking],
     ) -> Route:
         order = np.arange(len(shortlist)) if scores is None else np.argsort(-scores, kind="stable")
         places = {name: {int(row): place for place, row in enumerate(r.rows)} for name, r in rankings.items()}
@@ -145,7 +145,7 @@ class Router:
             candidate = shortlist[position]
             rerank_score = None if scores is None else float(scores[position])
             channels = tuple(
-                ChannelRank(channel=name, rank=place + 1, score=float(rankings[name].scores[place]))  # type: ignore[arg-type]
+                ChannelRank(channel=name, rank=place + 1, score=float(rankings[name].scores[place]))
                 for name in rankings
                 if (place := places[name].get(candidate.row)) is not None
             )
@@ -161,7 +161,7 @@ class Router:
                     evidence=self._evidence(candidate),
                 )
             )
-        return Route(request_id=request.request_id, snapshot_id=self.snapshot.snapshot_id, skills=tuple(skills))
+        return Route(request_id=request.request_id, snapshot_id=self.snapshot.id, skills=tuple(skills))
 
     def _evidence(self, candidate: Candidate) -> tuple[Evidence, ...]:
         chunks = self.snapshot.chunks
@@ -193,7 +193,7 @@ def load_router(
     retriever = load_retriever(models.retriever, threads)
     if retriever.fingerprint != snapshot.manifest.retriever_fingerprint:
         raise SettingError(
-            f"models: {models.name}'s retriever ({retriever.fingerprint}) did not make snapshot {snapshot.snapshot_id} "
+            f"models: {models.name}'s retriever ({retriever.fingerprint}) did not make snapshot {snapshot.id} "
             f"({snapshot.manifest.retriever_fingerprint}); its vectors cannot be compared. Use the models it was built "
             "with, or embed the corpus again"
         )
