@@ -31,7 +31,8 @@ def main() -> None:
             others = None if others is None else others - 1
         folder = settings.tree / row["skill_id"][:2] / row["skill_id"]
         folder.mkdir(parents=True, exist_ok=True)
-        header = yaml.safe_dump({"name": row["name"], "description": row["description"]}, allow_unicode=True, width=10**6)
+        fields = {"name": row["name"], "description": row["description"]}
+        header = yaml.safe_dump(fields, allow_unicode=True, width=10**6)
         (folder / "SKILL.md").write_text(f"---\n{header}---\n\n{row['body']}", encoding="utf-8", newline="")
 
 

@@ -70,7 +70,7 @@ def build(job: BuildIndexes, embedded: Manifest, inputs: dict[str, str]) -> Summ
         note("index: publishing")
         manifest = describe_snapshot(
             staging,
-            models=ModelSettings.model_validate(embedded.identity["models"]),
+            models=ModelSettings.model_validate(embedded.settings["models"]),
             retriever_fingerprint=embedded.identity["retriever"],
             dimension=skill_vectors.shape[1],
             skills=len(skills),

@@ -23,7 +23,7 @@ from skillfeed.job import JobSettings, Summary, once, run
 from skillfeed.manifest import input_fingerprint, require_manifest
 from skillfeed.models import weights
 from skillfeed.partitions import part_rows, partition_names
-from skillfeed.settings import load_models
+from skillfeed.settings import ModelSettings, load_models
 from skillfeed.storage import URI, join
 from skillfeed.units import ray_session, run_units
 
@@ -45,17 +45,18 @@ def main(job: EmbedCorpus) -> Summary:
     identity = {
         "skills": input_fingerprint(corpus),
         "retriever": weights.fingerprint(models.retriever, weights.resolve(models.retriever.weights)),
-        "models": models.model_dump(mode="json"),
+        "chunker": models.chunker.model_dump(),
         "limit": job.limit,
     }
     for earlier in job.reuse:
         if require_manifest(earlier, "embed_corpus").identity["retriever"] != identity["retriever"]:
             raise SettingError(f"reuse: the vectors in {earlier} are another model's; leave it out")
-    return once("embed_corpus", job.output, identity, overwrite=job.overwrite, work=partial(embed, job))
+    settings = job.model_dump(mode="json") | {"models": models.model_dump(mode="json")}
+    work = partial(embed, job, models)
+    return once("embed_corpus", job.output, identity, settings=settings, overwrite=job.overwrite, work=work)
 
 
-def embed(job: EmbedCorpus) -> dict[str, int]:
-    models = load_models(job.models)
+def embed(job: EmbedCorpus, models: ModelSettings) -> dict[str, int]:
     rows = _first_rows(part_rows(join(job.skills, "skills")), job.limit)
     plan = EmbedPlan(job.skills, job.output, models, rows, max(1, len(rows)), tuple(job.reuse), job.cpus_per_actor)
     with ray_session():

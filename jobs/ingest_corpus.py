@@ -56,7 +56,9 @@ def main(job: IngestCorpus) -> Summary:
         "max_file_bytes": job.max_file_bytes,
         "limit": job.limit,
     }
-    return once("ingest_corpus", job.output, identity, overwrite=job.overwrite, work=partial(ingest, job, inputs))
+    settings = job.model_dump(mode="json")
+    work = partial(ingest, job, inputs)
+    return once("ingest_corpus", job.output, identity, settings=settings, overwrite=job.overwrite, work=work)
 
 
 def ingest(job: IngestCorpus, inputs: Sequence[InputRef]) -> dict[str, int]:

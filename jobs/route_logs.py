@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from pydantic import Field
-from skillfeed.indexes.snapshot import current, read_manifest
 
 from skillfeed.errors import SettingError
+from skillfeed.indexes.snapshot import current, read_manifest
 from skillfeed.job import JobSettings, Summary, once, run
 from skillfeed.manifest import fingerprint
 from skillfeed.partitions import partition_count, partition_names
 from skillfeed.routing.logs import RoutePlan, find_repeated, read_work, route_work
+from skillfeed.routing.router import check_models
 from skillfeed.rows import RowSplit, row_splits
 from skillfeed.settings import ModelSettings, RouterSettings, checked, load_models
 from skillfeed.storage import URI, list_files
@@ -54,7 +55,9 @@ def main(job: RouteLogs) -> Summary:
     snapshot_id = job.snapshot or current(job.snapshots)
     if snapshot_id is None:
         raise SettingError(f"snapshots: no snapshot is current in {job.snapshots}; run jobs/build_indexes.py first")
-    models = load_models(job.models) if job.models else read_manifest(job.snapshots, snapshot_id).models
+    manifest = read_manifest(job.snapshots, snapshot_id)
+    models = load_models(job.models) if job.models else manifest.models
+    check_models(manifest, models)
     router = checked(RouterSettings, job.router.model_dump() | ({"top_k": job.top_k} if job.top_k else {}), "router")
     splits = row_splits(job.requests, SPLIT_BYTES)
     identity = {
@@ -66,7 +69,8 @@ def main(job: RouteLogs) -> Summary:
         "limit": job.limit,
     }
     work = partial(route, job, snapshot_id, models, router, splits)
-    return once("route_logs", job.output, identity, overwrite=job.overwrite, work=work)
+    settings = job.model_dump(mode="json")
+    return once("route_logs", job.output, identity, settings=settings, overwrite=job.overwrite, work=work)
 
 
 def route(

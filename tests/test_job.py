@@ -48,7 +48,7 @@ def test_the_reranker_can_be_switched_off() -> None:
         (["--number", "1", "--factor", "0"], "factor: Input should be greater than 0"),
         (["--number", "1", "--config", "nowhere.yaml"], "config: no file nowhere.yaml"),
         ([], "number: Field required"),
-        (["--number", "1", "--router.top-k", "60"], "top_k 60 is more than rerank.depth 50"),
+        (["--number", "1", "--router.rrf-k", "0"], "router.rrf_k"),
     ],
 )
 def test_a_bad_setting_is_named(argv: list[str], message: str) -> None:
@@ -88,8 +88,8 @@ def test_finished_work_is_not_done_again(tmp_path: Path) -> None:
         calls.append(1)
         return {"rows_in": 5}
 
-    first = once("sum", output, {"a": 1}, overwrite=False, work=work)
-    second = once("sum", output, {"a": 1}, overwrite=False, work=work)
+    first = once("sum", output, {"a": 1}, settings={}, overwrite=False, work=work)
+    second = once("sum", output, {"a": 1}, settings={}, overwrite=False, work=work)
 
     assert len(calls) == 1
     assert (first.already_done, second.already_done) == (False, True)
@@ -98,18 +98,18 @@ def test_finished_work_is_not_done_again(tmp_path: Path) -> None:
 
 def test_an_output_of_other_settings_is_refused_and_named(tmp_path: Path) -> None:
     output = str(tmp_path / "out")
-    once("sum", output, {"a": 1, "b": 1}, overwrite=False, work=dict)
+    once("sum", output, {"a": 1, "b": 1}, settings={}, overwrite=False, work=dict)
 
     with pytest.raises(SettingError, match="differs in b"):
-        once("sum", output, {"a": 1, "b": 2}, overwrite=False, work=dict)
+        once("sum", output, {"a": 1, "b": 2}, settings={}, overwrite=False, work=dict)
 
 
 def test_overwrite_starts_afresh(tmp_path: Path) -> None:
     output = tmp_path / "out"
-    once("sum", str(output), {"a": 1}, overwrite=False, work=dict)
+    once("sum", str(output), {"a": 1}, settings={}, overwrite=False, work=dict)
     (output / "old.parquet").write_bytes(b"old")
 
-    once("sum", str(output), {"a": 2}, overwrite=True, work=dict)
+    once("sum", str(output), {"a": 2}, settings={}, overwrite=True, work=dict)
 
     assert not (output / "old.parquet").exists()
 
@@ -127,15 +127,15 @@ def test_what_an_interrupted_run_finished_is_kept_for_the_same_settings_only(tmp
         return {"kept": int(finished.exists())}
 
     with pytest.raises(RuntimeError):
-        once("sum", str(output), {"a": 1}, overwrite=False, work=interrupted)
+        once("sum", str(output), {"a": 1}, settings={}, overwrite=False, work=interrupted)
     assert read_manifest(str(output)) is None
-    assert once("sum", str(output), {"a": 1}, overwrite=False, work=look).rows == {"kept": 1}
+    assert once("sum", str(output), {"a": 1}, settings={}, overwrite=False, work=look).rows == {"kept": 1}
 
     other = tmp_path / "other"
     finished = other / "_progress" / "stage" / "unit.json"
     with pytest.raises(RuntimeError):
-        once("sum", str(other), {"a": 1}, overwrite=False, work=interrupted)
-    assert once("sum", str(other), {"a": 2}, overwrite=False, work=look).rows == {"kept": 0}
+        once("sum", str(other), {"a": 1}, settings={}, overwrite=False, work=interrupted)
+    assert once("sum", str(other), {"a": 2}, settings={}, overwrite=False, work=look).rows == {"kept": 0}
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -143,6 +143,6 @@ def test_a_directory_with_other_peoples_files_is_not_touched(tmp_path: Path, ove
     (tmp_path / "thesis.txt").write_text("years of work")
 
     with pytest.raises(SettingError, match="holds files that no job wrote"):
-        once("sum", str(tmp_path), {"a": 1}, overwrite=overwrite, work=dict)
+        once("sum", str(tmp_path), {"a": 1}, settings={}, overwrite=overwrite, work=dict)
 
     assert (tmp_path / "thesis.txt").read_text() == "years of work"

@@ -40,3 +40,16 @@ def test_a_chunk_carries_the_skill_it_stands_in() -> None:
     assert prompts.chunk_text("n", "d", "A > B", "text") == (
         "Skill name: n\nSkill description: d\nSkill section: A > B\nSkill body: text"
     )
+
+
+def test_the_profile_alone_is_its_values() -> None:
+    assert prompts.profile_text(REQUEST) == "Alipay, cash, low"
+
+
+def test_a_short_rerank_query_is_the_task_name_and_the_profile() -> None:
+    assert prompts.rerank_query(REQUEST, "short", with_profile=True) == "Trip. Alipay, cash, low"
+    assert prompts.rerank_query(REQUEST, "short", with_profile=False) == "Trip"
+
+
+def test_a_full_rerank_query_is_the_retrievers() -> None:
+    assert prompts.rerank_query(REQUEST, "full", with_profile=True) == prompts.query_text(REQUEST, with_profile=True)

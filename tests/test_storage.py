@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from skillfeed.errors import ConflictError, SettingError
 from skillfeed.storage import (
     create_if_absent,

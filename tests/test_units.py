@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ray import cloudpickle
 
+from skillfeed.errors import SettingError
 from skillfeed.storage import write_bytes
 from skillfeed.units import Counts, Work, ray_session, run_units
 
@@ -78,3 +79,9 @@ def test_a_failing_unit_fails_the_stage_and_keeps_the_finished_ones(tmp_path: Pa
 
     assert run_units("stage", output, ["1", "2"], partial(counting_work, str(runs))) == {"rows": 3}
     assert runs_of(runs)["1"] == 1
+
+
+@pytest.mark.usefixtures("ray_running")
+def test_a_gpu_that_is_not_there_is_a_bad_setting(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="needs 1 CPUs and 1 GPUs, this machine has"):
+        run_units("stage", str(tmp_path), ["1"], partial(counting_work, str(tmp_path)), gpus=1)

@@ -113,12 +113,19 @@ def parse(kind: type[SettingsKind], argv: Sequence[str]) -> SettingsKind:
 
 
 def once(
-    job: str, output: str, identity: dict[str, Any], *, overwrite: bool, work: Callable[[], Mapping[str, int]]
+    job: str,
+    output: str,
+    identity: dict[str, Any],
+    *,
+    settings: dict[str, Any],
+    overwrite: bool,
+    work: Callable[[], Mapping[str, int]],
 ) -> Summary:
     """Does the work unless the output already holds it; resumes what an interrupted run with the same identity began.
 
     Args:
         identity: the settings and input fingerprints that decide the rows, as JSON values.
+        settings: all that the job was told, for the manifest.
         work: writes the tables below `output` and gives their row counts.
 
     Raises:
@@ -141,7 +148,7 @@ def once(
     _resume_or_clear(output, fingerprint([job, identity]))
     rows = dict(work())
     seconds = round(time.monotonic() - started, 3)
-    write_manifest(output, Manifest(job=job, identity=identity, rows=rows, seconds=seconds))
+    write_manifest(output, Manifest(job=job, identity=identity, settings=settings, rows=rows, seconds=seconds))
     for leftover in ("_progress", "_work"):
         delete_directory(join(output, leftover))
     return Summary(job, output, rows, seconds)

@@ -20,7 +20,8 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     job: str
-    identity: dict[str, Any]  # the settings and input fingerprints that decide the rows
+    identity: dict[str, Any]  # what decides the rows: input fingerprints, and settings that change the result
+    settings: dict[str, Any] = {}  # all that the job was told
     rows: dict[str, int]
     seconds: float
     code_version: str = __version__

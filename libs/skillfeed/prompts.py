@@ -1,6 +1,7 @@
 """Records become model input here and nowhere else, so training, batch jobs and serving read the same text."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from skillfeed.records import RoutingRequest
 
@@ -26,6 +27,19 @@ def keyword_text(request: RoutingRequest, *, with_profile: bool) -> str:
     if with_profile:
         parts += [value for _, value in request.profile.lines()]
     return "\n".join(part for part in parts if part)
+
+
+def profile_text(request: RoutingRequest) -> str:
+    """The values of the profile alone, or nothing. Passages that state a condition match it, others do not."""
+    return ", ".join(value for _, value in request.profile.lines())
+
+
+def rerank_query(request: RoutingRequest, form: Literal["full", "short"], *, with_profile: bool) -> str:
+    """`full` is `query_text`; `short`, for models trained on short queries, is the task's name and the profile."""
+    if form == "full":
+        return query_text(request, with_profile=with_profile)
+    parts = [request.task.name or request.task.description, profile_text(request) if with_profile else ""]
+    return ". ".join(part for part in parts if part)
 
 
 def skill_text(name: str, description: str, body: str) -> str:

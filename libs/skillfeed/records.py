@@ -48,7 +48,7 @@ class Chunk(Record):
     skill_id: str
     name: str
     description: str
-    section_path: str = Field(description="Headings from the outermost, joined by ` > `; empty before the first")
+    section_path: str = Field(description="Headings from the outermost, joined by ` > `; merged sections by ` / `")
     text: str
     token_count: int = Field(description="Tokens of `text` by the retriever's tokenizer, without special tokens")
     text_hash: str = Field(description="32 hex digits of the sha256 of the passage as the model reads it")
@@ -139,12 +139,12 @@ class ChannelRank(Record):
 
 
 class Evidence(Record):
-    """A passage of the skill's body that matched the request."""
+    """A passage of the skill's body that speaks to the profile."""
 
     chunk_id: str
     section_path: str
     text: str
-    score: float = Field(description="Cosine to the query")
+    score: float = Field(description="Cosine to the profile, or to the task where there is no profile")
 
 
 class RoutedSkill(Record):

@@ -57,7 +57,12 @@ class RerankerSettings(Settings):
     device: Literal["cpu", "cuda"] = "cpu"
     max_tokens: int = Field(512, gt=0, description="Query and document together; only the document is cut")
     max_query_tokens: int = Field(192, gt=0, description="A longer query is cut so that the document keeps its room")
-    document: Literal["head", "evidence"] = Field("evidence", description="Body from its head, or best passages first")
+    query: Literal["full", "short"] = Field(
+        "full", description="Whole task and profile, or task name and profile values"
+    )
+    document: Literal["head", "evidence"] = Field(
+        "evidence", description="Body from its head, or passages that fit the profile first"
+    )
     instruction: str = "Given a user's task and constraints, judge whether the skill is the most appropriate one."
     tokens_per_batch: int = Field(4096, gt=0)
 
@@ -100,7 +105,7 @@ class AggregationSettings(Settings):
 
 
 class RerankSettings(Settings):
-    depth: int = Field(50, gt=0)
+    depth: int = Field(50, gt=0, description="Fused skills that are reranked; top_k where that is more")
     with_profile: bool = True
     passages: int = Field(3, gt=0, description="Evidence passages put first in the document")
 
@@ -122,8 +127,6 @@ class RouterSettings(Settings):
     def _recalls_something(self) -> "RouterSettings":
         if not self.channels:
             raise ValueError("channels: at least one is needed")
-        if self.rerank and self.top_k > self.rerank.depth:
-            raise ValueError(f"top_k {self.top_k} is more than rerank.depth {self.rerank.depth}, the skills reranked")
         return self
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import ray
 from ray.data import ActorPoolStrategy, DataContext
 
+from skillfeed.errors import SettingError
 from skillfeed.progress import progress
 from skillfeed.storage import exists, join, list_files, read_bytes, write_bytes
 
@@ -137,7 +138,14 @@ def _finished(markers: str) -> dict[str, Counts]:
 
 
 def _fitting(cpus: float, gpus: float) -> int:
-    """How many actors of this size the cluster holds now."""
+    """How many actors of this size the cluster holds now.
+
+    Raises:
+        SettingError: none, on a local Ray. A cluster may still grow, so there the units wait for it.
+    """
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    by_cpu = resources.get("CPU", 1) / cpus if cpus else float("inf")
-    return max(1, int(min(by_cpu, resources.get("GPU", 0) / gpus) if gpus else by_cpu))
+    shares = [resources.get("CPU", 0) / cpus, *([resources.get("GPU", 0) / gpus] if gpus else [])]
+    if min(shares) < 1 and not os.environ.get("RAY_ADDRESS"):
+        had = f"{resources.get('CPU', 0):.0f} CPUs and {resources.get('GPU', 0):.0f} GPUs"
+        raise SettingError(f"an actor needs {cpus:.0f} CPUs and {gpus:.0f} GPUs, this machine has {had}")
+    return max(1, int(min(shares)))

@@ -76,14 +76,14 @@ def test_a_short_body_is_one_chunk_with_its_id_and_hash() -> None:
     )
 
 
-def test_small_neighbouring_sections_join_under_their_common_parent() -> None:
+def test_small_neighbouring_sections_join_under_all_their_headings() -> None:
     chunks = chunks_of("# A\n\n## B\n\none two\n\n## C\n\none two three\n\n## D\n\n" + numbers(12))
-    assert [(chunk.section_path, chunk.token_count) for chunk in chunks] == [("A", 11), ("A > D", 14)]
+    assert [(chunk.section_path, chunk.token_count) for chunk in chunks] == [("A > B / C", 11), ("A > D", 14)]
 
 
-def test_sections_without_a_common_parent_join_under_the_first() -> None:
+def test_text_before_the_first_heading_joins_the_section_after_it() -> None:
     (chunk,) = chunks_of("before\n\n# A\n\none\n\n# B\n\ntwo\n")
-    assert chunk.section_path == "A"
+    assert chunk.section_path == "A / B"
 
 
 def test_a_heading_without_text_goes_with_the_section_it_leads_to() -> None:

@@ -156,10 +156,13 @@ def _joined(passages: list[_Passage], settings: ChunkerSettings) -> list[_Passag
 
 
 def _path(pieces: Sequence[_Piece]) -> tuple[str, ...]:
+    """The headings that the pieces share; where they part, all of them: `A`, `B / C`."""
     with_text = [piece for piece in pieces if not piece.heading] or pieces
-    paths = [path for path, _ in groupby(piece.path for piece in with_text)]
-    common = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
-    return tuple(titles[0] for titles in common) or next((path for path in paths if path), ())
+    paths = [path for path, _ in groupby(piece.path for piece in with_text) if path]
+    common = [titles[0] for titles in takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))]
+    if not paths or any(len(path) == len(common) for path in paths):
+        return tuple(common)  # text of the parent itself is among it
+    return (*common, " / ".join(dict.fromkeys(path[len(common)] for path in paths)))
 
 
 def _piece(source: _Source, start: int, end: int, block: Block) -> _Piece:

@@ -84,6 +84,8 @@ def open_index(path: Path, device: Literal["cpu", "cuda"] = "cpu") -> Searchable
     stored = _stored_vectors(index)
     if stored is None or (index.ntotal and stored.codes.is_owned):
         raise SnapshotError(f"{path}: this kind of FAISS index is copied, not memory-mapped; build it with skillfeed")
+    if stored is not index:
+        stored.referenced_objects = [index]  # `stored` is a part of it, and crashes when it is freed first
     rows, dimension = int(index.ntotal), int(index.d)
     if device == "cuda":
         return SearchableIndex(_on_gpu(stored), stored, rows, dimension, min(rows, MOST_FOUND_ON_GPU))
@@ -110,7 +112,8 @@ def search(index: SearchableIndex, queries: Floats, k: int) -> tuple[Floats, Row
     fetch = k + 1  # one more shows whether a tie crosses the end: FAISS keeps the highest rows of a tie
     while len(pending) and index.rows:
         fetch = min(fetch, index.most_found)
-        found_scores, found_rows = index.faiss_index.search(np.ascontiguousarray(queries[pending]), fetch)
+        asked = np.ascontiguousarray(queries[pending])
+        found_scores, found_rows = index.faiss_index.search(asked, fetch, params=_parameters(index.faiss_index, fetch))
         found_scores[found_rows < 0] = -np.inf
         order = np.lexsort((found_rows, -found_scores))
         best = order[:, :k]
@@ -129,14 +132,23 @@ def vectors_of(index: SearchableIndex, rows: Rows) -> Floats:
     return np.asarray(index.stored.reconstruct_batch(np.ascontiguousarray(rows)), np.float32)
 
 
+def _parameters(index: Any, k: int) -> Any:
+    """How many rows to refine: `k_factor` is tuned for 10, and 10 a row do for more (recall@100 and @300 .996)."""
+    if not isinstance(index, faiss.IndexRefineFlat):
+        return None
+    return _swig.IndexRefineSearchParameters(k_factor=max(10 * index.k_factor / k, min(index.k_factor, 10.0)))
+
+
 def _build_ivf_pq(vectors: Floats, seed: int) -> Any:
     count, dimension = vectors.shape
-    if count < MIN_IVF_ROWS or dimension % 4:
-        needed = f"at least {MIN_IVF_ROWS} vectors of a dimension divisible by 4"
+    if count < MIN_IVF_ROWS or dimension % 2:
+        needed = f"at least {MIN_IVF_ROWS} vectors of an even dimension"
         raise SettingError(f"index kind ivf_pq: needs {needed}, got {count} of {dimension}; use flat")
     lists = lists_for(count)
-    # 4 bits for 4 dimensions (fast scan): 16 bytes of float become half a byte; the refining step is exact.
-    name = f"IVF{lists},PQ{dimension // 4}x4fs,RFlat"
+    # 4 bits for 2 dimensions (fast scan) after a random rotation; the refining step is exact. On 60 k real passages of
+    # 256 dimensions, all lists, 110 rows refined: recall@10 .99; 4 dimensions .86, and .77 of 176 without rotation,
+    # because distilled vectors keep their variance in the first dimensions.
+    name = f"RR{dimension},IVF{lists},PQ{dimension // 2}x4fs,RFlat"
     index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
     inverted: Any = faiss.downcast_index(faiss.extract_index_ivf(index))
     inverted.cp.seed = inverted.pq.cp.seed = seed
@@ -194,12 +206,12 @@ class _Truth:
 
 
 def _tune_ivf_pq(index: Any, inverted: Any, truth: _Truth) -> None:
-    """Sets the fewest lists, then the fewest refined rows, that reach the recall."""
+    """Sets the fewest lists, then the fewest refined rows, that reach the recall. The lists leave it a margin."""
     probes = [2**power for power in range(3, 13) if 2**power < inverted.nlist] + [inverted.nlist]
     index.k_factor = 64
     for probe in probes:
         inverted.nprobe = probe
-        if (recall := truth.recall(index)) >= TARGET_RECALL:
+        if (recall := truth.recall(index)) >= TARGET_RECALL + 0.003:
             break
     else:
         raise SettingError(f"index kind ivf_pq: recall@10 is {recall:.3f} over all lists; use flat or hnsw")

@@ -16,8 +16,8 @@ WEIGHT_SUFFIXES = (".safetensors", ".onnx", ".gguf")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 IDENTITY_SUFFIXES = (*WEIGHT_SUFFIXES, ".json", ".txt", ".model")
 
-# Settings that leave outputs as they are: backends agree within rounding; `document` chooses what the caller passes.
-SAME_OUTPUT = {"weights", "backend", "device", "tokens_per_batch", "document"}
+# Leave outputs as they are: backends agree within rounding; `query` and `document` choose what the caller passes.
+SAME_OUTPUT = {"weights", "backend", "device", "tokens_per_batch", "query", "document"}
 
 
 def resolve(weights: WeightsSettings) -> Path:

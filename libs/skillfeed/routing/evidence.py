@@ -1,4 +1,4 @@
-"""Which passages of a candidate's body speak for it: its own chunks by cosine to the query, whoever recalled it."""
+"""Which passages of a candidate's body speak to the user's conditions: its chunks by cosine, whoever recalled it."""
 
 from dataclasses import dataclass
 

@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from skillfeed.errors import SettingError
 from skillfeed.indexes.lexical import LexicalSearcher, open_searcher
-from skillfeed.indexes.snapshot import Snapshot
+from skillfeed.indexes.snapshot import Snapshot, SnapshotManifest
+from skillfeed.models import weights
 from skillfeed.models.reranker import Reranker, load_reranker
 from skillfeed.models.retriever import Retriever, load_retriever
-from skillfeed.prompts import keyword_text, query_text, rerank_document
+from skillfeed.prompts import keyword_text, profile_text, query_text, rerank_document, rerank_query
 from skillfeed.records import ChannelName, ChannelRank, Evidence, Route, RoutedSkill, RoutingRequest
 from skillfeed.routing.channels import Ranking, chunk_dense, lexical, skill_dense
 from skillfeed.routing.evidence import Passages, passages
@@ -50,17 +51,24 @@ class Router:
         """One route a request, in order. Equal requests give equal routes, whatever else is in the batch."""
         if not requests:
             return []
-        queries = {flag: self._encode(requests, with_profile=flag) for flag in self._query_kinds()}
+        kinds = {c.with_profile for name, c in self.settings.channels.items() if name != "bm25"}
+        queries = {
+            kind: self.retriever.encode_queries([query_text(request, with_profile=kind) for request in requests])
+            for kind in kinds
+        }
         rankings = self._recall(requests, queries)
-        weights: dict[str, float] = {name: channel.weight for name, channel in self.settings.channels.items()}
-        depth = self.settings.rerank.depth if self.reranker and self.settings.rerank else self.settings.top_k
-        evidence_queries = queries[True]
+        channel_weights: dict[str, float] = {name: c.weight for name, c in self.settings.channels.items()}
+        reranked = self.settings.rerank.depth if self.reranker and self.settings.rerank else 0
+        depth = max(reranked, self.settings.top_k)
+        conditions = self.retriever.encode_queries(
+            [profile_text(request) or query_text(request, with_profile=False) for request in requests]
+        )
         shortlists: list[list[Candidate]] = []
         for number in range(len(requests)):
             lists: dict[str, Rows] = {name: ranking[number].rows for name, ranking in rankings.items()}
-            rows, fused = fuse(lists, weights, self.settings.rrf_k)
+            rows, fused = fuse(lists, channel_weights, self.settings.rrf_k)
             rows, fused = rows[:depth], fused[:depth]
-            found = passages(self.snapshot.chunk_index, self.skill_of_chunk, evidence_queries[number], rows)
+            found = passages(self.snapshot.chunk_index, self.skill_of_chunk, conditions[number], rows)
             shortlists.append(
                 [Candidate(int(row), float(score), best) for row, score, best in zip(rows, fused, found, strict=True)]
             )
@@ -69,13 +77,6 @@ class Router:
             self._route(request, shortlist, score, {name: ranking[number] for name, ranking in rankings.items()})
             for number, (request, shortlist, score) in enumerate(zip(requests, shortlists, scores, strict=True))
         ]
-
-    def _query_kinds(self) -> set[bool]:
-        """Which query vectors are needed: the evidence always reads the profile."""
-        return {True} | {c.with_profile for name, c in self.settings.channels.items() if name != "bm25"}
-
-    def _encode(self, requests: Sequence[RoutingRequest], *, with_profile: bool) -> npt.NDArray[np.float32]:
-        return self.retriever.encode_queries([query_text(request, with_profile=with_profile) for request in requests])
 
     def _recall(
         self, requests: Sequence[RoutingRequest], queries: Mapping[bool, npt.NDArray[np.float32]]
@@ -104,9 +105,10 @@ class Router:
     ) -> list[npt.NDArray[np.float32] | None]:
         """Reranker scores [N] of each shortlist, or None without a reranker. One call for the whole batch."""
         rerank = self.settings.rerank
-        if self.reranker is None or rerank is None:
+        if self.reranker is None or self.reranker_settings is None or rerank is None:
             return [None] * len(shortlists)
-        queries = [query_text(request, with_profile=rerank.with_profile) for request in requests]
+        form = self.reranker_settings.query
+        queries = [rerank_query(request, form, with_profile=rerank.with_profile) for request in requests]
         pairs = [
             (query, self._document(candidate))
             for query, shortlist in zip(queries, shortlists, strict=True)
@@ -190,13 +192,8 @@ def load_router(
         SettingError: the retriever is not the one that made the snapshot, or a model's weights are missing.
     """
     models = models or snapshot.manifest.models
+    check_models(snapshot.manifest, models)
     retriever = load_retriever(models.retriever, threads)
-    if retriever.fingerprint != snapshot.manifest.retriever_fingerprint:
-        raise SettingError(
-            f"models: {models.name}'s retriever ({retriever.fingerprint}) did not make snapshot {snapshot.id} "
-            f"({snapshot.manifest.retriever_fingerprint}); its vectors cannot be compared. Use the models it was built "
-            "with, or embed the corpus again"
-        )
     reranker = load_reranker(models.reranker, threads) if settings.rerank and models.reranker else None
     return Router(
         snapshot=snapshot,
@@ -209,3 +206,20 @@ def load_router(
         skill_of_chunk=snapshot.chunks.column("skill_row").to_numpy().astype(np.int64),
         threads=threads,
     )
+
+
+def check_models(manifest: SnapshotManifest, models: ModelSettings) -> None:
+    """Whether these models can route over a snapshot: seconds at most, nothing is loaded.
+
+    Raises:
+        SettingError: the retriever is not the one that made the snapshot, or a model's weights are missing.
+    """
+    fingerprint = weights.fingerprint(models.retriever, weights.resolve(models.retriever.weights))
+    if fingerprint != manifest.retriever_fingerprint:
+        raise SettingError(
+            f"models: {models.name}'s retriever ({fingerprint}) did not make snapshot {manifest.snapshot_id} "
+            f"({manifest.retriever_fingerprint}); its vectors cannot be compared. Use the models it was built with, "
+            "or embed the corpus again"
+        )
+    if models.reranker is not None:
+        weights.resolve(models.reranker.weights)
