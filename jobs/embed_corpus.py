@@ -22,10 +22,14 @@ from skillfeed.errors import SettingError
 from skillfeed.job import JobSettings, Summary, once, run
 from skillfeed.manifest import input_fingerprint, require_manifest
 from skillfeed.models import weights
-from skillfeed.partitions import part_rows, partition_names
+from skillfeed.partitions import part_rows, partition_count, partition_names
 from skillfeed.settings import ModelSettings, load_models
 from skillfeed.storage import URI, join
 from skillfeed.units import ray_session, run_units
+
+CHUNKS_PER_SKILL = 8  # to size partitions; real skills have 6 (500 tokens) to 15 (180 tokens)
+CHUNKS_PER_UNIT = 2_000  # half a minute of a transformer on two CPU cores: what a kill loses, and the step of progress
+FAST_CHUNKS_PER_UNIT = 16_000  # a GPU and the static retriever do ten times as many
 
 
 class EmbedCorpus(JobSettings):
@@ -58,7 +62,10 @@ def main(job: EmbedCorpus) -> Summary:
 
 def embed(job: EmbedCorpus, models: ModelSettings) -> dict[str, int]:
     rows = _first_rows(part_rows(join(job.skills, "skills")), job.limit)
-    plan = EmbedPlan(job.skills, job.output, models, rows, max(1, len(rows)), tuple(job.reuse), job.cpus_per_actor)
+    on_gpu = models.retriever.device == "cuda"
+    per_unit = FAST_CHUNKS_PER_UNIT if on_gpu or models.retriever.backend == "static" else CHUNKS_PER_UNIT
+    partitions = partition_count(sum(rows.values()) * CHUNKS_PER_SKILL, per_unit)
+    plan = EmbedPlan(job.skills, job.output, models, rows, partitions, tuple(job.reuse), job.cpus_per_actor)
     with ray_session():
         chunked = run_units("chunk", job.output, list(rows), partial(chunk_work, plan))
         units = [f"chunks-{name}" for name in partition_names(plan.partitions)] + [f"skills-{part}" for part in rows]
@@ -69,7 +76,7 @@ def embed(job: EmbedCorpus, models: ModelSettings) -> dict[str, int]:
             partial(embed_work, plan),
             actors=job.actors,
             cpus=job.cpus_per_actor,
-            gpus=1 if models.retriever.device == "cuda" else 0,
+            gpus=1 if on_gpu else 0,
         )
     return {
         "rows_in": chunked["rows"],
