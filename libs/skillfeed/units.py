@@ -52,6 +52,9 @@ def ray_session() -> Iterator[None]:
         logging.getLogger(chatty).setLevel(logging.ERROR)
     ours = not ray.is_initialized()
     if ours:
+        if "RAY_ADDRESS" not in os.environ:
+            # At each actor pool Ray 2.60 prints an error that its own constructor arguments may be lost (issue 53727).
+            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         ray.init(
             address=os.environ.get("RAY_ADDRESS"),
             log_to_driver=True,

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from skillfeed.errors import SettingError
 from skillfeed.models.batching import Ints, one_by_one, pad, token_budget_batches
 from skillfeed.models.pair_tokens import check_room, pair_layout, pair_tokens
-from skillfeed.models.placement import limit_torch_threads, torch_dtype
+from skillfeed.models.placement import prepare_torch, torch_dtype
 from skillfeed.models.reranker import Pair, Scores
 from skillfeed.models.tokenizer import load_tokenizer
 from skillfeed.models.weights import fingerprint
@@ -87,7 +87,7 @@ def _torch(settings: RerankerSettings, directory: Path, threads: int | None) -> 
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    limit_torch_threads(threads)
+    prepare_torch(threads)
     model: Any = AutoModelForSequenceClassification.from_pretrained(
         str(directory), dtype=torch_dtype(settings.dtype), use_safetensors=True, trust_remote_code=False
     )

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from skillfeed.errors import SettingError
 from skillfeed.models.batching import pad, token_budget_batches
 from skillfeed.models.pair_tokens import check_room
-from skillfeed.models.placement import limit_torch_threads, torch_dtype
+from skillfeed.models.placement import prepare_torch, torch_dtype
 from skillfeed.models.qwen3_template import Qwen3Template, qwen3_template, yes_token
 from skillfeed.models.reranker import Pair, Scores
 from skillfeed.models.tokenizer import load_tokenizer
@@ -67,7 +67,7 @@ def load_generative(settings: RerankerSettings, directory: Path, threads: int | 
     """
     if settings.backend != "torch":
         raise SettingError(f"backend: a generative reranker runs on torch, not {settings.backend}")
-    limit_torch_threads(threads)
+    prepare_torch(threads)
     tokenizer = load_tokenizer(directory)
     template = qwen3_template(tokenizer, settings.instruction, settings.max_tokens, settings.max_query_tokens)
     model: Any = AutoModelForCausalLM.from_pretrained(

@@ -39,9 +39,14 @@ def torch_dtype(dtype: str) -> "torch.dtype":
     return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
 
 
-def limit_torch_threads(threads: int | None) -> None:
-    """Caps PyTorch's threads in this process; None leaves them."""
-    if threads is not None:
-        import torch
+def prepare_torch(threads: int | None) -> None:
+    """Caps PyTorch's threads in this process (None leaves them), and keeps loading quiet.
 
+    A bar for each loaded file of each worker would tear the job's own progress line.
+    """
+    import torch
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    if threads is not None:
         torch.set_num_threads(threads)

@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from skillfeed.models.batching import distinct, head
-from skillfeed.models.placement import limit_torch_threads
+from skillfeed.models.placement import prepare_torch
 from skillfeed.models.retriever import Vectors
 from skillfeed.models.weights import fingerprint
 from skillfeed.settings import RetrieverSettings
@@ -62,7 +62,7 @@ class StaticRetriever:
 
 def load_static(settings: RetrieverSettings, directory: Path, threads: int | None) -> StaticRetriever:
     """From a directory in model2vec's or sentence-transformers' format."""
-    limit_torch_threads(threads)
+    prepare_torch(threads)
     module = StaticEmbedding.load(str(directory))
     tokenizer: Tokenizer = module.tokenizer
     tokenizer.no_padding()

@@ -12,7 +12,7 @@ from torch import nn
 
 from skillfeed.errors import SettingError
 from skillfeed.models.batching import Ints, distinct, head, one_by_one, pad, token_budget_batches
-from skillfeed.models.placement import limit_torch_threads, torch_dtype
+from skillfeed.models.placement import prepare_torch, torch_dtype
 from skillfeed.models.retriever import Vectors
 from skillfeed.models.weights import fingerprint, weights_hash
 from skillfeed.settings import RetrieverSettings
@@ -87,7 +87,7 @@ def load_transformer(settings: RetrieverSettings, directory: Path, threads: int 
     Raises:
         SettingError: not a text transformer, or `max_tokens` is beyond its positions.
     """
-    limit_torch_threads(threads)
+    prepare_torch(threads)
     model = SentenceTransformer(
         str(directory),
         device=settings.device,
