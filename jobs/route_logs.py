@@ -89,7 +89,11 @@ def route(
         threads=job.cpus_per_actor,
         limit=job.limit,
     )
-    on_gpu = "cuda" in {models.retriever.device, models.reranker.device if reranks and models.reranker else "cpu"}
+    on_gpu = "cuda" in {
+        router.index_device,
+        models.retriever.device,
+        models.reranker.device if models.reranker else "cpu",
+    }
     with ray_session():
         read = run_units("read", job.output, partition_names(len(plan.groups)), partial(read_work, plan))
         find_repeated(plan)

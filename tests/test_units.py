@@ -10,7 +10,8 @@ from ray import cloudpickle
 
 from skillfeed.errors import SettingError
 from skillfeed.storage import write_bytes
-from skillfeed.units import Counts, Work, ray_session, run_units
+from skillfeed.units import ray_session, run_units
+from skillfeed.work import Counts, Work
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test module
 

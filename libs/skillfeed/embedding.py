@@ -1,6 +1,6 @@
 """Chunks and skills become vectors: each distinct text once, and none that an earlier run has a vector of. Ray-free."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,9 @@ from skillfeed.prompts import chunk_text, skill_text
 from skillfeed.records import Chunk, Skill, arrow_schema
 from skillfeed.settings import ModelSettings
 from skillfeed.storage import filesystem, join
+from skillfeed.work import Counts, Work
 
 Vectors = npt.NDArray[np.float32]
-Counts = dict[str, int]
-Work = Callable[[str], Counts]
 
 CHUNKS = arrow_schema(Chunk)
 SKILL_TEXT = pa.schema(

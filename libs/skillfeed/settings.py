@@ -119,6 +119,7 @@ class RouterSettings(Settings):
         "bm25": ChannelSettings(weight=0.20, depth=100, with_profile=True),
     }
     aggregation: AggregationSettings = AggregationSettings()
+    index_device: Literal["cpu", "cuda"] = Field("cpu", description="cuda: exact dense search in GPU memory")
     rrf_k: int = Field(60, gt=0)
     rerank: RerankSettings | None = RerankSettings()
     top_k: int = Field(10, gt=0)

@@ -19,9 +19,7 @@ from ray.data import ActorPoolStrategy, DataContext
 from skillfeed.errors import SettingError
 from skillfeed.progress import progress
 from skillfeed.storage import exists, join, list_files, read_bytes, write_bytes
-
-Counts = dict[str, int]
-Work = Callable[[str], Counts]
+from skillfeed.work import Counts, Work
 
 
 class Sized(Protocol):

@@ -165,6 +165,11 @@ def test_a_row_that_holds_no_skill_is_rejected_with_its_reason(row: dict[str, An
     assert reason_of(read_row(row, source="/s", path="#1")) == reason
 
 
+def stored(found: ParsedSkill | Rejected) -> bytes:
+    """What a table would hold: fails for text that is not Unicode."""
+    return (found.skill if isinstance(found, ParsedSkill) else found).model_dump_json().encode()
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.binary(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -175,14 +180,13 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(["name", "description", "body", "content", "id", "license"]), JSON))
 def test_any_row_is_a_skill_or_rejected_and_can_be_stored(row: dict[str, Any]) -> None:
     found = read_row(row, source="/s", path="#1")
-    pickle.dumps(found)
-    (found.skill if isinstance(found, ParsedSkill) else found).model_dump_json().encode()
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301 our own object
+    assert stored(found)
 
 
 @given(st.binary(max_size=200).map(lambda data: b"---\nname: " + data))
 def test_any_bytes_are_a_skill_or_rejected(data: bytes) -> None:
-    found = read_skill(data, source="/s", path="a/SKILL.md")
-    (found.skill if isinstance(found, ParsedSkill) else found).model_dump_json().encode()
+    assert stored(read_skill(data, source="/s", path="a/SKILL.md"))
 
 
 def test_halves_of_surrogate_pairs_from_json_do_not_break_a_row() -> None:

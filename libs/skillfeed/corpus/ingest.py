@@ -1,7 +1,7 @@
 """Raw inputs become the skill table: parse, decide what duplicates what, write; no input is lost. Ray-free."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -18,9 +18,7 @@ from skillfeed.partitions import read_files, read_pieces, write_part, write_piec
 from skillfeed.records import Rejected, Skill, arrow_schema, text_hash_of
 from skillfeed.rows import Row
 from skillfeed.storage import join
-
-Counts = dict[str, int]
-Work = Callable[[str], Counts]
+from skillfeed.work import Counts, Work
 
 SKILLS = arrow_schema(Skill)
 REJECTED = arrow_schema(Rejected)

@@ -1,7 +1,7 @@
 """Request logs become routes: every row validated, each distinct request routed once, each id answered. Ray-free."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,9 +18,7 @@ from skillfeed.routing.router import Router, load_router
 from skillfeed.rows import Row, RowSplit, read_rows
 from skillfeed.settings import ModelSettings, RouterSettings, describe
 from skillfeed.storage import exists, join
-
-Counts = dict[str, int]
-Work = Callable[[str], Counts]
+from skillfeed.work import Counts, Work
 
 REJECTED = arrow_schema(Rejected)
 ROUTES = arrow_schema(Route)
@@ -125,7 +123,7 @@ def find_repeated(plan: RoutePlan) -> None:
 
 def route_work(plan: RoutePlan) -> Work:
     """Unit = a partition of the requests. Writes its part of routes/."""
-    snapshot = open_snapshot(plan.snapshots, plan.snapshot_id)
+    snapshot = open_snapshot(plan.snapshots, plan.snapshot_id, device=plan.router.index_device)
     router = load_router(snapshot, plan.router, plan.models, threads=plan.threads)
 
     def work(partition: str) -> Counts:
