@@ -46,6 +46,8 @@ class BuildIndexes(JobSettings):
 def main(job: BuildIndexes) -> Summary:
     embedded = require_manifest(job.embeddings, "embed_corpus")
     skills = input_fingerprint(require_manifest(job.skills, "ingest_corpus"))
+    if not embedded.rows["skill_embeddings"]:
+        raise SettingError(f"embeddings: {job.embeddings} holds no skill, and a snapshot needs one")
     if embedded.identity["skills"] != skills:
         raise SettingError(
             f"embeddings: {job.embeddings} was made from other skills than {job.skills}; embed them first"

@@ -19,9 +19,11 @@ from pydantic import Field
 
 from skillfeed.embedding import EmbedPlan, chunk_work, embed_work
 from skillfeed.errors import SettingError
-from skillfeed.job import JobSettings, Summary, once, run
+from skillfeed.job import JobSettings, Summary, run
 from skillfeed.manifest import input_fingerprint, require_manifest
 from skillfeed.models import weights
+from skillfeed.models.placement import check_local_gpu
+from skillfeed.output import once
 from skillfeed.partitions import part_rows, partition_count, partition_names
 from skillfeed.settings import ModelSettings, load_models
 from skillfeed.storage import URI, join
@@ -29,7 +31,7 @@ from skillfeed.units import ray_session, run_units
 
 CHUNKS_PER_SKILL = 8  # to size partitions; real skills have 6 (500 tokens) to 15 (180 tokens)
 CHUNKS_PER_UNIT = 2_000  # half a minute of a transformer on two CPU cores: what a kill loses, and the step of progress
-FAST_CHUNKS_PER_UNIT = 16_000  # a GPU and the static retriever do ten times as many
+FAST_CHUNKS_PER_UNIT = 16_000  # seconds of the static retriever
 
 
 class EmbedCorpus(JobSettings):
@@ -45,6 +47,7 @@ class EmbedCorpus(JobSettings):
 
 def main(job: EmbedCorpus) -> Summary:
     models = load_models(job.models)
+    check_local_gpu(models.retriever.device)
     corpus = require_manifest(job.skills, "ingest_corpus")
     identity = {
         "skills": input_fingerprint(corpus),
@@ -57,13 +60,20 @@ def main(job: EmbedCorpus) -> Summary:
             raise SettingError(f"reuse: the vectors in {earlier} are another model's; leave it out")
     settings = job.model_dump(mode="json") | {"models": models.model_dump(mode="json")}
     work = partial(embed, job, models)
-    return once("embed_corpus", job.output, identity, settings=settings, overwrite=job.overwrite, work=work)
+    return once(
+        "embed_corpus",
+        job.output,
+        identity,
+        inputs=[job.skills, *job.reuse],
+        settings=settings,
+        overwrite=job.overwrite,
+        work=work,
+    )
 
 
 def embed(job: EmbedCorpus, models: ModelSettings) -> dict[str, int]:
     rows = _first_rows(part_rows(join(job.skills, "skills")), job.limit)
-    on_gpu = models.retriever.device == "cuda"
-    per_unit = FAST_CHUNKS_PER_UNIT if on_gpu or models.retriever.backend == "static" else CHUNKS_PER_UNIT
+    per_unit = FAST_CHUNKS_PER_UNIT if models.retriever.backend == "static" else CHUNKS_PER_UNIT
     partitions = partition_count(sum(rows.values()) * CHUNKS_PER_SKILL, per_unit)
     plan = EmbedPlan(job.skills, job.output, models, rows, partitions, tuple(job.reuse), job.cpus_per_actor)
     with ray_session():
@@ -76,8 +86,10 @@ def embed(job: EmbedCorpus, models: ModelSettings) -> dict[str, int]:
             partial(embed_work, plan),
             actors=job.actors,
             cpus=job.cpus_per_actor,
-            gpus=1 if on_gpu else 0,
+            gpus=1 if models.retriever.device == "cuda" else 0,
         )
+    if chunked["chunks"] != embedded["chunk_embeddings"] or chunked["rows"] != embedded["skill_embeddings"]:
+        raise RuntimeError(f"{job.output}: rows were lost: {chunked}, {embedded}; this is a defect, please report it")
     return {
         "rows_in": chunked["rows"],
         "chunks": chunked["chunks"],

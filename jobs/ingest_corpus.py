@@ -22,8 +22,9 @@ from pydantic import Field
 from skillfeed.corpus.ingest import IngestPlan, decide, parse_work, write_work
 from skillfeed.corpus.sources import InputRef, list_inputs
 from skillfeed.errors import SettingError
-from skillfeed.job import JobSettings, Summary, once, run
+from skillfeed.job import JobSettings, Summary, run
 from skillfeed.manifest import fingerprint
+from skillfeed.output import once
 from skillfeed.partitions import partition_count, partition_names
 from skillfeed.storage import URI
 from skillfeed.units import group_by_size, ray_session, run_units
@@ -58,7 +59,15 @@ def main(job: IngestCorpus) -> Summary:
     }
     settings = job.model_dump(mode="json")
     work = partial(ingest, job, inputs)
-    return once("ingest_corpus", job.output, identity, settings=settings, overwrite=job.overwrite, work=work)
+    return once(
+        "ingest_corpus",
+        job.output,
+        identity,
+        inputs=job.source,
+        settings=settings,
+        overwrite=job.overwrite,
+        work=work,
+    )
 
 
 def ingest(job: IngestCorpus, inputs: Sequence[InputRef]) -> dict[str, int]:

@@ -14,20 +14,24 @@ once; each partition is routed. An interrupted run continues with the unfinished
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 
 from pydantic import Field
 
 from skillfeed.errors import SettingError
 from skillfeed.indexes.snapshot import current, read_manifest
-from skillfeed.job import JobSettings, Summary, once, run
+from skillfeed.input_files import find_files
+from skillfeed.job import JobSettings, Summary, run
 from skillfeed.manifest import fingerprint
+from skillfeed.models.placement import check_local_gpu
+from skillfeed.output import once
 from skillfeed.partitions import partition_count, partition_names
 from skillfeed.routing.logs import RoutePlan, find_repeated, read_work, route_work
 from skillfeed.routing.router import check_models
-from skillfeed.rows import RowSplit, row_splits
+from skillfeed.rows import RowSplit, is_row_file, row_splits
 from skillfeed.settings import ModelSettings, RouterSettings, checked, load_models
-from skillfeed.storage import URI, list_files
+from skillfeed.storage import URI
 from skillfeed.units import group_by_size, ray_session, run_units
 
 SPLIT_BYTES = 64 * 1024**2
@@ -58,6 +62,7 @@ def main(job: RouteLogs) -> Summary:
     manifest = read_manifest(job.snapshots, snapshot_id)
     models = load_models(job.models) if job.models else manifest.models
     check_models(manifest, models)
+    check_local_gpu(models.retriever.device)
     router = checked(RouterSettings, job.router.model_dump() | ({"top_k": job.top_k} if job.top_k else {}), "router")
     splits = row_splits(job.requests, SPLIT_BYTES)
     identity = {
@@ -65,19 +70,28 @@ def main(job: RouteLogs) -> Summary:
         "models": models.model_dump(mode="json"),
         "router": router.model_dump(mode="json"),
         "requests": job.requests,
-        "files": fingerprint([[info.path, info.size, info.mtime_ns] for info in list_files(job.requests)]),
+        "files": fingerprint([asdict(file) for file in find_files(job.requests, is_row_file)]),
         "limit": job.limit,
     }
     work = partial(route, job, snapshot_id, models, router, splits)
     settings = job.model_dump(mode="json")
-    return once("route_logs", job.output, identity, settings=settings, overwrite=job.overwrite, work=work)
+    return once(
+        "route_logs",
+        job.output,
+        identity,
+        inputs=[job.requests, job.snapshots],
+        settings=settings,
+        overwrite=job.overwrite,
+        work=work,
+    )
 
 
 def route(
     job: RouteLogs, snapshot_id: str, models: ModelSettings, router: RouterSettings, splits: Sequence[RowSplit]
 ) -> dict[str, int]:
-    reranks = router.rerank is not None and models.reranker is not None
-    per_unit = RERANKED_REQUESTS_PER_UNIT if reranks else REQUESTS_PER_UNIT
+    reranker = models.reranker if router.rerank else None
+    per_unit = RERANKED_REQUESTS_PER_UNIT if reranker else REQUESTS_PER_UNIT
+    devices = {router.index_device, models.retriever.device, *([reranker.device] if reranker else [])}
     plan = RoutePlan(
         snapshots=job.snapshots,
         snapshot_id=snapshot_id,
@@ -89,11 +103,6 @@ def route(
         threads=job.cpus_per_actor,
         limit=job.limit,
     )
-    on_gpu = "cuda" in {
-        router.index_device,
-        models.retriever.device,
-        models.reranker.device if models.reranker else "cpu",
-    }
     with ray_session():
         read = run_units("read", job.output, partition_names(len(plan.groups)), partial(read_work, plan))
         find_repeated(plan)
@@ -104,8 +113,10 @@ def route(
             partial(route_work, plan),
             actors=job.actors,
             cpus=job.cpus_per_actor,
-            gpus=1 if on_gpu else 0,
+            gpus=1 if "cuda" in devices else 0,
         )
+    if read["rows"] != read["rejected"] + routed["rows"] + routed["rejected"]:
+        raise RuntimeError(f"{job.output}: rows were lost: {read}, {routed}; this is a defect, please report it")
     return {
         "rows_in": read["rows"],
         "routes": routed["rows"],

@@ -5,8 +5,7 @@ import pytest
 from pydantic import Field
 
 from skillfeed.errors import SettingError
-from skillfeed.job import JobSettings, Summary, once, parse, run
-from skillfeed.manifest import read_manifest
+from skillfeed.job import JobSettings, Summary, parse, run
 from skillfeed.settings import RouterSettings
 
 
@@ -46,7 +45,7 @@ def test_the_reranker_can_be_switched_off() -> None:
     [
         (["--number", "x"], "number"),
         (["--number", "1", "--factor", "0"], "factor: Input should be greater than 0"),
-        (["--number", "1", "--config", "nowhere.yaml"], "config: no file nowhere.yaml"),
+        (["--number", "1", "--config", "nowhere.yaml"], "config: nowhere.yaml cannot be read"),
         ([], "number: Field required"),
         (["--number", "1", "--router.rrf-k", "0"], "router.rrf_k"),
     ],
@@ -81,68 +80,26 @@ def test_the_summary_is_words_on_stderr_and_json_on_stdout(capsys: pytest.Captur
     assert "5.0" in printed.err
 
 
-def test_finished_work_is_not_done_again(tmp_path: Path) -> None:
-    output, calls = str(tmp_path / "out"), []
+@pytest.mark.parametrize("content", [b"- a list", b"just text", b"1: x", b"\xff\xfe\x00bin", b"a: [unclosed"])
+def test_a_settings_file_that_is_none_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
+    config = tmp_path / "job.yaml"
+    config.write_bytes(content)
 
-    def work() -> dict[str, int]:
-        calls.append(1)
-        return {"rows_in": 5}
-
-    first = once("sum", output, {"a": 1}, settings={}, overwrite=False, work=work)
-    second = once("sum", output, {"a": 1}, settings={}, overwrite=False, work=work)
-
-    assert len(calls) == 1
-    assert (first.already_done, second.already_done) == (False, True)
-    assert second.rows == {"rows_in": 5}
+    with pytest.raises(SettingError, match=f"^config: {config}") as found:
+        parse(Sum, ["--config", str(config)])
+    assert "\n" not in str(found.value)
 
 
-def test_an_output_of_other_settings_is_refused_and_named(tmp_path: Path) -> None:
-    output = str(tmp_path / "out")
-    once("sum", output, {"a": 1, "b": 1}, settings={}, overwrite=False, work=dict)
+@pytest.mark.parametrize(("name", "value"), [("SKILLFEED_NUMBER", "/not/json"), ("SKILLFEED_ROUTER", "{bad")])
+def test_a_variable_that_is_not_json_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
 
-    with pytest.raises(SettingError, match="differs in b"):
-        once("sum", output, {"a": 1, "b": 2}, settings={}, overwrite=False, work=dict)
-
-
-def test_overwrite_starts_afresh(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    once("sum", str(output), {"a": 1}, settings={}, overwrite=False, work=dict)
-    (output / "old.parquet").write_bytes(b"old")
-
-    once("sum", str(output), {"a": 2}, settings={}, overwrite=True, work=dict)
-
-    assert not (output / "old.parquet").exists()
+    with pytest.raises(SettingError, match="JSON"):
+        parse(Sum, [])
 
 
-def test_what_an_interrupted_run_finished_is_kept_for_the_same_settings_only(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    finished = output / "_progress" / "stage" / "unit.json"
+def test_the_settings_file_may_be_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job.yaml").write_text("number: [7]")
+    monkeypatch.setenv("SKILLFEED_CONFIG", str(tmp_path / "job.yaml"))
 
-    def interrupted() -> dict[str, int]:
-        finished.parent.mkdir(parents=True)
-        finished.write_text("{}")
-        raise RuntimeError("killed")
-
-    def look() -> dict[str, int]:
-        return {"kept": int(finished.exists())}
-
-    with pytest.raises(RuntimeError):
-        once("sum", str(output), {"a": 1}, settings={}, overwrite=False, work=interrupted)
-    assert read_manifest(str(output)) is None
-    assert once("sum", str(output), {"a": 1}, settings={}, overwrite=False, work=look).rows == {"kept": 1}
-
-    other = tmp_path / "other"
-    finished = other / "_progress" / "stage" / "unit.json"
-    with pytest.raises(RuntimeError):
-        once("sum", str(other), {"a": 1}, settings={}, overwrite=False, work=interrupted)
-    assert once("sum", str(other), {"a": 2}, settings={}, overwrite=False, work=look).rows == {"kept": 0}
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_directory_with_other_peoples_files_is_not_touched(tmp_path: Path, overwrite: bool) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-
-    with pytest.raises(SettingError, match="holds files that no job wrote"):
-        once("sum", str(tmp_path), {"a": 1}, settings={}, overwrite=overwrite, work=dict)
-
-    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    assert parse(Sum, []).number == [7]

@@ -33,15 +33,19 @@ def test_partition_count_is_at_least_one_and_bounded() -> None:
 
 def test_pieces_of_several_units_meet_in_their_partition(tmp_path: Path) -> None:
     low, high = "00000000aa", "ffffffffaa"
-    write_pieces(str(tmp_path), pa.table([[low, high], [1, 2]], schema=SCHEMA), "digest", 2, "00000")
-    write_pieces(str(tmp_path), pa.table([[high], [3]], schema=SCHEMA), "digest", 2, "00001")
+    (tmp_path / "owner").touch()
+    table = str(tmp_path / "table")
+    write_pieces(table, pa.table([[low, high], [1, 2]], schema=SCHEMA), "digest", 2, "00000")
+    write_pieces(table, pa.table([[high], [3]], schema=SCHEMA), "digest", 2, "00001")
 
-    assert read_pieces(str(tmp_path), "00000", SCHEMA).column("value").to_pylist() == [1]
-    assert read_pieces(str(tmp_path), "00001", SCHEMA).column("value").to_pylist() == [2, 3]
+    assert read_pieces(table, "00000", SCHEMA).column("value").to_pylist() == [1]
+    assert read_pieces(table, "00001", SCHEMA).column("value").to_pylist() == [2, 3]
 
 
 def test_a_partition_nobody_wrote_is_empty(tmp_path: Path) -> None:
-    assert len(read_pieces(str(tmp_path), "00007", SCHEMA)) == 0
+    (tmp_path / "owner").touch()
+
+    assert len(read_pieces(str(tmp_path / "table"), "00007", SCHEMA)) == 0
 
 
 def test_a_table_is_its_parts_in_order(tmp_path: Path) -> None:

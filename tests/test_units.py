@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ray import cloudpickle
 
-from skillfeed.errors import SettingError
+from skillfeed.errors import SettingError, SnapshotError
 from skillfeed.storage import write_bytes
 from skillfeed.units import ray_session, run_units
 from skillfeed.work import Counts, Work
@@ -86,3 +86,13 @@ def test_a_failing_unit_fails_the_stage_and_keeps_the_finished_ones(tmp_path: Pa
 def test_a_gpu_that_is_not_there_is_a_bad_setting(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="needs 1 CPUs and 1 GPUs, this machine has"):
         run_units("stage", str(tmp_path), ["1"], partial(counting_work, str(tmp_path)), gpus=1)
+
+
+def refusing_work() -> Work:
+    raise SnapshotError("part.faiss: damaged")
+
+
+@pytest.mark.usefixtures("ray_running")
+def test_what_an_actor_cannot_start_with_is_said_once_and_not_tried_for_ever(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"^part\.faiss: damaged$"):
+        run_units("stage", str(tmp_path), ["1", "2"], refusing_work)

@@ -1,25 +1,29 @@
-"""What every job shares: settings from flags, environment and YAML; one run for one output; a summary; exit codes.
+"""What every job shares: settings from flags, environment and YAML; a summary; exit codes.
 
 Exit codes: 0 the output is whole, 1 the job failed (start it again: finished units are kept), 2 a setting is wrong.
 """
 
 import argparse
 import json
+import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    YamlConfigSettingsSource,
+)
 
 from skillfeed.errors import SettingError, SnapshotError
-from skillfeed.manifest import MANIFEST, Manifest, fingerprint, read_manifest, write_manifest
 from skillfeed.settings import describe
-from skillfeed.storage import delete_directory, exists, join, list_files, read_bytes, write_bytes
 
 
 class JobSettings(BaseSettings):
@@ -97,10 +101,9 @@ def parse(kind: type[SettingsKind], argv: Sequence[str]) -> SettingsKind:
         SettingError: a value does not hold, or the YAML file cannot be read.
     """
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--config")
+    finder.add_argument("--config", default=os.environ.get("SKILLFEED_CONFIG"))
     config = finder.parse_known_args(argv)[0].config
-    if config and not Path(config).is_file():
-        raise SettingError(f"config: no file {config}")
+    _check_yaml(config)
     configured = type(
         kind.__name__, (kind,), {"model_config": SettingsConfigDict(yaml_file=config), "__doc__": kind.__doc__}
     )
@@ -108,63 +111,17 @@ def parse(kind: type[SettingsKind], argv: Sequence[str]) -> SettingsKind:
         return configured(_cli_parse_args=list(argv), _cli_prog_name=Path(sys.argv[0]).name)  # type: ignore[no-any-return]
     except ValidationError as error:
         raise SettingError(describe(error)) from error
-    except yaml.YAMLError as error:
-        raise SettingError(f"config: {config} is not YAML: {error}") from error
+    except SettingsError as error:
+        raise SettingError(f'{error}; lists and nested settings are JSON here, such as \'["a", "b"]\'') from error
 
 
-def once(
-    job: str,
-    output: str,
-    identity: dict[str, Any],
-    *,
-    settings: dict[str, Any],
-    overwrite: bool,
-    work: Callable[[], Mapping[str, int]],
-) -> Summary:
-    """Does the work unless the output already holds it; resumes what an interrupted run with the same identity began.
-
-    Args:
-        identity: the settings and input fingerprints that decide the rows, as JSON values.
-        settings: all that the job was told, for the manifest.
-        work: writes the tables below `output` and gives their row counts.
-
-    Raises:
-        SettingError: the output holds something else and `overwrite` is off.
-    """
-    started = time.monotonic()
-    identity = json.loads(json.dumps(identity))
-    _refuse_other_files(output)
-    if overwrite:
-        delete_directory(output)
-    done = read_manifest(output)
-    if done is not None:
-        if done.job == job and done.identity == identity:
-            return Summary(job, output, done.rows, 0.0, already_done=True)
-        changed = sorted(key for key in {*done.identity, *identity} if done.identity.get(key) != identity.get(key))
-        raise SettingError(
-            f"output: {output} holds a {done.job} run that differs in {', '.join(changed) or 'the job'}; "
-            "give another --output, or --overwrite"
-        )
-    _resume_or_clear(output, fingerprint([job, identity]))
-    rows = dict(work())
-    seconds = round(time.monotonic() - started, 3)
-    write_manifest(output, Manifest(job=job, identity=identity, settings=settings, rows=rows, seconds=seconds))
-    for leftover in ("_progress", "_work"):
-        delete_directory(join(output, leftover))
-    return Summary(job, output, rows, seconds)
-
-
-def _resume_or_clear(output: str, identity: str) -> None:
-    """Keeps the finished units of an interrupted run of the same identity; removes those of any other."""
-    started = join(output, "_progress", "identity")
-    if exists(started) and read_bytes(started).decode() == identity:
+def _check_yaml(path: str | None) -> None:
+    """Whether the file holds a mapping of settings, which pydantic-settings takes for granted."""
+    if path is None:
         return
-    delete_directory(output)
-    write_bytes(started, identity.encode())
-
-
-def _refuse_other_files(output: str) -> None:
-    """Only what a job left, finished or not, is ever deleted."""
-    ours = exists(join(output, MANIFEST)) or exists(join(output, "_progress"))
-    if not ours and exists(output) and next(list_files(output), None) is not None:
-        raise SettingError(f"output: {output} holds files that no job wrote; give an empty or new place")
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingError(f"config: {path} cannot be read as YAML: {' '.join(str(error).split())}") from error
+    if values is not None and not (isinstance(values, dict) and all(isinstance(key, str) for key in values)):
+        raise SettingError(f"config: {path} is not a mapping of setting names to values")

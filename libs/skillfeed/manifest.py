@@ -5,7 +5,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skillfeed import __version__
 from skillfeed.errors import SettingError
@@ -34,8 +34,18 @@ def fingerprint(value: Any) -> str:
 
 
 def read_manifest(directory: str) -> Manifest | None:
+    """None where there is none.
+
+    Raises:
+        SettingError: there is a file of that name that no job wrote whole.
+    """
     uri = join(directory, MANIFEST)
-    return Manifest.model_validate_json(read_bytes(uri)) if exists(uri) else None
+    if not exists(uri):
+        return None
+    try:
+        return Manifest.model_validate_json(read_bytes(uri))
+    except (ValidationError, OSError) as error:
+        raise SettingError(f"{uri}: not the manifest of a job; give another place") from error
 
 
 def write_manifest(directory: str, manifest: Manifest) -> None:

@@ -41,13 +41,22 @@ def write_pieces(directory: str, table: pa.Table, key: str, count: int, unit: st
 
 
 def read_pieces(directory: str, partition: str, schema: pa.Schema) -> pa.Table:
-    """The rows of a partition from all units, in the order of the units."""
-    where = join(directory, partition)
-    return read_files(where, schema) if exists(where) else schema.empty_table()
+    """The rows of a partition from all units, in the order of the units; none where no unit left any.
+
+    Raises:
+        RuntimeError: the pieces were cleared meanwhile, so that what was read may not be whole.
+    """
+    rows = read_files(join(directory, partition), schema)
+    work = directory.rsplit("/", 1)[0]
+    if not exists(join(work, "owner")):
+        raise RuntimeError(f"{work}: cleared by another run, which has finished this output; start the job again")
+    return rows
 
 
 def read_files(directory: str, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` of every Parquet file below a directory, by file name."""
+    """The columns of `schema` of every Parquet file below a directory, by file name; no rows where there is none."""
+    if not exists(directory):
+        return schema.empty_table()
     files, _ = filesystem(directory)
     paths = [info.path for info in list_files(directory) if info.path.endswith(".parquet")]
     tables = [pq.read_table(path, filesystem=files, columns=schema.names, partitioning=None) for path in paths]

@@ -2,6 +2,7 @@
 
 import hashlib
 import types
+import unicodedata
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -63,11 +64,34 @@ class Task(Record):
     description: str = ""
     core_requirements: tuple[str, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        """A Parquet struct has a null for every key that another row has."""
+        if not isinstance(given, dict):
+            return given
+        task = {key: value for key, value in given.items() if value is not None}
+        needs = task.get("core_requirements")
+        if isinstance(needs, str):
+            task["core_requirements"] = (needs,) if needs.strip() else ()
+        elif isinstance(needs, (list, tuple)):
+            task["core_requirements"] = tuple(need for need in needs if need is not None)
+        return task
+
     @model_validator(mode="after")
     def _says_something(self) -> "Task":
-        if not (self.name.strip() or self.description.strip()):
+        if not (_can_be_seen(self.name) or _can_be_seen(self.description)):
             raise ValueError("a task needs a name or a description")
         return self
+
+
+# Categories of characters that show nothing by themselves, and letters and symbols that are blank all the same.
+_UNSEEN = {"Cc", "Cf", "Cs", "Zs", "Zl", "Zp", "Mn", "Me"}
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+
+
+def _can_be_seen(text: str) -> bool:
+    return any(unicodedata.category(character) not in _UNSEEN and character not in _BLANK for character in text)
 
 
 class Profile(BaseModel):
@@ -127,6 +151,8 @@ class RoutingRequest(Record):
     @field_validator("request_id", mode="before")
     @classmethod
     def _id_as_text(cls, value: Any) -> Any:
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:  # beyond, the number is not exact
+            value = int(value)  # a column of numbers with a null becomes one of floats
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

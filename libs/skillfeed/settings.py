@@ -141,25 +141,16 @@ def load_models(name_or_file: str) -> ModelSettings:
     Raises:
         SettingError: unknown name, unreadable file, or a field that does not hold.
     """
-    if name_or_file.endswith((".yaml", ".yml")):
-        path: Any = Path(name_or_file).expanduser()
-    else:
+    path: Any = Path(name_or_file).expanduser()
+    if name_or_file in shipped_models():
         path = _shipped() / f"{name_or_file}.yaml"
-    if not path.is_file():
+    elif path.suffix not in (".yaml", ".yml") or not path.is_file():
         raise SettingError(f"models: no '{name_or_file}'; give one of {', '.join(shipped_models())} or a YAML file")
-    return read_settings(ModelSettings, path.read_text(), str(path))
-
-
-def read_settings(kind: type[SettingsType], text: str, where: str) -> SettingsType:
-    """Settings from YAML text; `where` names it in errors.
-
-    Raises:
-        SettingError: not YAML, or a field that does not hold, named with the reason.
-    """
     try:
-        return checked(kind, yaml.safe_load(text), where)
-    except yaml.YAMLError as error:
-        raise SettingError(f"{where}: not YAML: {error}") from error
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingError(f"models: {path} cannot be read as YAML: {' '.join(str(error).split())}") from error
+    return checked(ModelSettings, values, str(path))
 
 
 def checked(kind: type[SettingsType], values: Any, where: str) -> SettingsType:

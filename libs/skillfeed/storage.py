@@ -28,6 +28,8 @@ def parse_uri(uri: str) -> str:
     Raises:
         ValueError: another scheme, or an S3 URI without a bucket.
     """
+    if not uri.strip():
+        raise ValueError("empty; give a local path or s3://bucket/path")
     if "://" not in uri:
         return str(Path(uri).expanduser().absolute())
     parts = urlparse(uri)
@@ -81,7 +83,11 @@ def exists(uri: str) -> bool:
 
 
 def list_files(uri: str) -> Iterator[pafs.FileInfo]:
-    """Every file below a directory (or the file itself), by path. Symbolic links to directories are not followed."""
+    """Every file below a directory (or the file itself), by path, but half-written ones.
+
+    Raises:
+        SettingError: nothing there, or a name that is not UTF-8.
+    """
     files, path = filesystem(uri)
     info = files.get_file_info(path)
     if info.type == pafs.FileType.NotFound:
@@ -90,13 +96,35 @@ def list_files(uri: str) -> Iterator[pafs.FileInfo]:
         yield info
         return
     found = files.get_file_info(pafs.FileSelector(path, recursive=True))
-    yield from sorted((item for item in found if item.type == pafs.FileType.File), key=lambda item: item.path)
+    try:
+        listed = sorted((item.path, item) for item in found if item.type == pafs.FileType.File)
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{uri}: a file name below it is not UTF-8 ({error.object!r}); rename it") from error
+    yield from (item for name, item in listed if ".partial-" not in name.rsplit("/", 1)[-1])
 
 
 def read_bytes(uri: str) -> bytes:
     files, path = filesystem(uri)
     with files.open_input_stream(path, compression=None) as stream:  # Arrow would unpack what is named .gz
         return bytes(stream.read())
+
+
+def _partial(path: str) -> str:
+    """A name beside the final one. It begins with a dot, so readers of a directory of tables pass over it."""
+    return str(Path(path).with_name(f".{Path(path).name}.partial-{uuid.uuid4().hex}"))
+
+
+def delete_partials(uri: str) -> None:
+    """Removes what killed writers left below a directory. S3 leaves nothing."""
+    if not is_s3(uri):
+        for path in Path(uri).rglob(".*.partial-*"):
+            path.unlink(missing_ok=True)
+
+
+def delete_file(uri: str) -> None:
+    files, path = filesystem(uri)
+    if files.get_file_info(path).type == pafs.FileType.File:
+        files.delete_file(path)
 
 
 def write_bytes(uri: str, data: bytes) -> None:
@@ -107,7 +135,7 @@ def write_bytes(uri: str, data: bytes) -> None:
             stream.write(data)
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    partial = f"{path}.partial-{uuid.uuid4().hex}"
+    partial = _partial(path)
     with open(partial, "wb") as file:
         file.write(data)
         file.flush()
@@ -130,7 +158,7 @@ def create_if_absent(uri: str, data: bytes) -> None:
     """
     if not is_s3(uri):
         Path(uri).parent.mkdir(parents=True, exist_ok=True)
-        partial = f"{uri}.partial-{uuid.uuid4().hex}"
+        partial = _partial(uri)
         Path(partial).write_bytes(data)
         try:
             os.link(partial, uri)  # fails if the name is taken, and never shows a half-written file

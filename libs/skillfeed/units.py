@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import ray
 from ray.data import ActorPoolStrategy, DataContext
 
-from skillfeed.errors import SettingError
+from skillfeed.errors import SettingError, SnapshotError
 from skillfeed.progress import progress
 from skillfeed.storage import exists, join, list_files, read_bytes, write_bytes
 from skillfeed.work import Counts, Work
@@ -48,17 +48,13 @@ def ray_session() -> Iterator[None]:
     """A running Ray: the cluster of RAY_ADDRESS (set by `ray job submit`), else a local one that is stopped after."""
     for chatty in ("ray._private.authentication", "ray.data"):  # a line or more for each step and each start
         logging.getLogger(chatty).setLevel(logging.ERROR)
-    ours = not ray.is_initialized()
-    if ours:
-        if "RAY_ADDRESS" not in os.environ:
-            # At each actor pool Ray 2.60 prints an error that its own constructor arguments may be lost (issue 53727).
-            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-        ray.init(
-            address=os.environ.get("RAY_ADDRESS"),
-            log_to_driver=True,
-            include_dashboard=None if os.environ.get("RAY_ADDRESS") else False,
-            logging_level=logging.WARNING,
-        )
+    ours, local = not ray.is_initialized(), "RAY_ADDRESS" not in os.environ
+    if ours and local:
+        # At each actor pool Ray 2.60 prints an error that its own constructor arguments may be lost (issue 53727).
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+    elif ours:
+        ray.init(address=os.environ["RAY_ADDRESS"], logging_level=logging.WARNING)
     context = DataContext.get_current()
     context.enable_progress_bars = False  # one bar of our own, which also knows rows and rates
     context.print_on_execution_start = False
@@ -111,6 +107,8 @@ def _run(
         num_gpus=gpus,
     )
     for row in dataset.iter_rows():
+        if row["wrong"]:
+            raise SettingError(row["wrong"])
         yield json.loads(row["counts"])
 
 
@@ -120,14 +118,20 @@ class _Worker:
     def __init__(self, make_work: Callable[[], Work], markers: str, threads: int) -> None:
         # The tokenizer's pool would otherwise take every core of the node in every actor of it.
         os.environ["RAYON_NUM_THREADS"] = str(threads)
-        self._work = make_work()
         self._markers = markers
+        self._wrong = ""
+        try:
+            self._work = make_work()
+        except (SettingError, SnapshotError) as error:
+            self._wrong = str(error)  # handed over by __call__: Ray would start an actor that raises here for ever
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if self._wrong:
+            return {"counts": [""], "wrong": [self._wrong]}
         unit = str(batch["unit"][0])
         counts = json.dumps(self._work(unit))
         write_bytes(join(self._markers, f"{unit}.json"), counts.encode())
-        return {"counts": [counts]}
+        return {"counts": [counts], "wrong": [""]}
 
 
 def _finished(markers: str) -> dict[str, Counts]:

@@ -49,6 +49,10 @@ def minilm() -> Tokenizer:
 
 TOKENIZERS = pytest.mark.parametrize("tokenizer_of", [words, bytes_of_words, minilm])
 
+long_words = st.lists(st.sampled_from(["x" * 700, "y" * 130, " ", "# ", "\n\n", " " * 400, "word "]), max_size=12).map(
+    "".join
+)
+
 
 def chunks_of(body: str, chunker: ChunkerSettings = SMALL, name: str = "a name", description: str = "") -> list[Chunk]:
     return chunk_skill("id", name, description, body, words(), chunker)
@@ -162,7 +166,7 @@ def test_no_skills_give_an_empty_table() -> None:
 
 @TOKENIZERS
 @settings(max_examples=60, deadline=None)
-@given(body=markdown, name=st.text(min_size=1, max_size=60), description=st.text(max_size=60))
+@given(body=markdown | long_words, name=st.text(min_size=1, max_size=60), description=st.text(max_size=60))
 def test_no_text_is_lost_and_limits_hold(tokenizer_of, body: str, name: str, description: str) -> None:
     tokenizer = tokenizer_of()
     (passages,) = passages_of([body], tokenizer, SMALL)
@@ -177,6 +181,7 @@ def test_no_text_is_lost_and_limits_hold(tokenizer_of, body: str, name: str, des
         assert chunk.token_count == len(tokenizer.encode(chunk.text, add_special_tokens=False)) <= SMALL.max_tokens
         assert len(tokenizer.encode(chunk.description, add_special_tokens=False)) <= SMALL.description_tokens
         assert description.startswith(chunk.description)
+        assert len(chunk.text) <= 12 * SMALL.max_tokens
 
 
 @settings(max_examples=30, deadline=None)
@@ -197,6 +202,14 @@ def test_hostile_bodies_are_chunked_in_linear_time(body: str) -> None:
     chunks = chunks_of(body, ChunkerSettings())
     assert time.process_time() - started < 6  # at most 1.5 s on idle cores; quadratic ones would take minutes
     assert max(chunk.token_count for chunk in chunks) <= 800
+    assert max(len(chunk.text) for chunk in chunks) <= 9600
+
+
+@pytest.mark.parametrize("body", ["a" * 900_000, "two words " + "a" * 900_000 + " and three more"])
+def test_text_that_a_tokenizer_takes_for_one_token_is_cut_between_characters(body: str) -> None:
+    chunks = chunk_skill("id", "n", "d", body, minilm(), ChunkerSettings())
+    assert max(len(chunk.text) for chunk in chunks) <= 12 * 800
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(body.split())
 
 
 def test_a_heading_of_400_kb_is_not_repeated_in_every_chunk() -> None:

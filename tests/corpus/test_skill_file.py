@@ -76,6 +76,17 @@ def test_a_missing_name_comes_from_the_folder_else_from_the_first_heading() -> N
     assert reason_of(read_skill(b"Go.", source="/s", path="SKILL.md")) == "missing_name"
 
 
+@pytest.mark.parametrize("folder", [" ", "\u3000", "\n", "\x85", "\x01", "\x1f\x7f", "\xa0\u2028"])
+def test_a_folder_whose_name_shows_nothing_gives_no_name(folder: str) -> None:
+    assert skill_of(b"# The Trip\n\nGo.", f"{folder}/SKILL.md").skill.name == "The Trip"
+    assert reason_of(read_skill(b"Go.", source="/s", path=f"{folder}/SKILL.md")) == "missing_name"
+
+
+def test_names_from_folders_and_headings_are_clean_and_on_one_line() -> None:
+    assert skill_of(b"Go.", "\x01a\n b\x85\udce9/SKILL.md").skill.name == "a b\ufffd"
+    assert skill_of(b"# The&nbsp;Trip&#10;&emsp;\n\nGo.", "SKILL.md").skill.name == "The Trip"
+
+
 def test_a_missing_description_is_the_first_paragraph_as_plain_text_cut_at_a_sentence() -> None:
     sentence = "It **books** [trains](http://x), and `buses`. "
     body = "# T\n\n- a list\n\n![badge](b.png)\n\n" + sentence * 20
@@ -177,16 +188,45 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["name", "description", "body", "content", "id", "license"]), JSON))
+def id_is_the_hash_of_what_is_stored(found: ParsedSkill | Rejected) -> bool:
+    if isinstance(found, Rejected):
+        return True
+    skill = found.skill
+    return skill.skill_id == skill_id_of(skill.name, skill.description, skill.body)
+
+
+# Spaces of every kind, control characters, halves of pairs, and entities that become such.
+BLANKS = [
+    *" \n\r\t\x01\x1c\x1f\x7f\x85\xa0\u1680\u180e\u2003\u200b\u2028\u202f\u3000\ufeff\ud800",
+    "&nbsp;",
+    "&#1;",
+    "&#10;",
+]
+texts = st.lists(st.sampled_from([*BLANKS, "a", "b. ", "# ", "- ", "---", ": "]), max_size=12).map("".join)
+
+
+@given(st.dictionaries(st.sampled_from(["name", "description", "body", "content", "id", "license"]), JSON | texts))
 def test_any_row_is_a_skill_or_rejected_and_can_be_stored(row: dict[str, Any]) -> None:
     found = read_row(row, source="/s", path="#1")
     assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301 our own object
     assert stored(found)
+    assert id_is_the_hash_of_what_is_stored(found)
 
 
 @given(st.binary(max_size=200).map(lambda data: b"---\nname: " + data))
 def test_any_bytes_are_a_skill_or_rejected(data: bytes) -> None:
     assert stored(read_skill(data, source="/s", path="a/SKILL.md"))
+
+
+@given(name=texts, description=texts, body=texts, path=texts, has_header=st.booleans())
+def test_any_file_under_any_path_is_a_skill_or_rejected(
+    name: str, description: str, body: str, path: str, has_header: bool
+) -> None:
+    header = f"---\nname: {json.dumps(name)}\ndescription: {json.dumps(description)}\n---\n" if has_header else ""
+    data = (header + body).encode(errors="replace")
+    found = read_skill(data, source=f"/{path}", path=f"{path}/SKILL.md")
+    assert stored(found)
+    assert id_is_the_hash_of_what_is_stored(found)
 
 
 def test_halves_of_surrogate_pairs_from_json_do_not_break_a_row() -> None:

@@ -96,11 +96,11 @@ def test_every_kind_of_source_reads_the_same_from_s3(s3: str) -> None:
 
 def test_a_directory_without_skill_files_gives_its_row_files(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
-    pq.write_table(pa.table({"a": [2]}), tmp_path / "y.parquet")
+    pq.write_table(pa.table({"name": ["trip"], "downloads": [2]}), tmp_path / "y.parquet")
     (tmp_path / "manifest.json").write_text("{}")
     assert everything(str(tmp_path)) == [
         Row(str(tmp_path / "x.jsonl"), 1, {"a": 1}),
-        Row(str(tmp_path / "y.parquet"), 1, {"a": 2}),
+        Row(str(tmp_path / "y.parquet"), 1, {"name": "trip"}),
     ]
     assert all(ref.modified_ns > 0 and ref.source.endswith(ref.path) for ref in list_inputs(str(tmp_path)))
 
@@ -126,6 +126,18 @@ def test_links_are_followed_inside_the_source_and_refused_outside(tmp_path: Path
     items = everything(str(tmp_path / "in"))
     assert [item for item in items if isinstance(item, tuple)] == [("a/SKILL.md", b"one"), ("b/SKILL.md", b"two")]
     assert reasons(items) == [("c/SKILL.md", "path_escape"), ("d/SKILL.md", "unreadable")]
+
+
+def test_a_link_counts_as_changed_when_what_it_leads_to_changed(tmp_path: Path) -> None:
+    write_tree(str(tmp_path), {"a/real.md": b"one", "b/rows.data": b"{}\n"})
+    (tmp_path / "a" / "SKILL.md").symlink_to("real.md")
+    before = list_inputs(str(tmp_path))
+    (tmp_path / "a" / "real.md").write_bytes(b"three")
+    after = list_inputs(str(tmp_path))
+    assert [ref.size for ref in after] == [5]
+    assert before[0].modified_ns < after[0].modified_ns
+    (tmp_path / "b" / "x.jsonl").symlink_to("rows.data")
+    assert [ref.size for ref in list_inputs(str(tmp_path / "b"))] == [3]
 
 
 def test_a_file_beyond_the_limit_is_rejected_and_never_cut(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from skillfeed import storage
 from skillfeed.errors import SnapshotError
 from skillfeed.indexes import dense, lexical, snapshot, snapshot_files
+from skillfeed.indexes import snapshot_retention as retention
 from skillfeed.indexes.snapshot import SnapshotManifest
 from skillfeed.settings import load_models
 
@@ -300,3 +301,68 @@ def test_tables_of_many_pieces_become_one(tmp_path: Path) -> None:
     assert written["skill_row"].num_chunks == 1
     assert written["chunk_id"].to_pylist() == pieces["chunk_id"].to_pylist()
     assert written["skill_row"].to_pylist() == [1, 0, 0, 2]
+
+
+def test_pruning_keeps_the_newest_the_pinned_and_the_current(staged: Path, snapshots: str) -> None:
+    ids = [published(staged, snapshots, str(number)) for number in range(5)]
+    ordered = snapshot.list_snapshots(snapshots)
+    pinned_one, current_one = ordered[0], ordered[1]
+    retention.pin(snapshots, pinned_one)
+    snapshot.set_current(snapshots, current_one)
+
+    deleted = retention.prune(snapshots, keep=1)
+
+    assert set(deleted) == set(ids) - {pinned_one, current_one, ordered[-1]}
+    assert snapshot.list_snapshots(snapshots) == [pinned_one, current_one, ordered[-1]]
+    assert snapshot.open_snapshot(snapshots).id == current_one
+
+
+def test_an_unpinned_snapshot_may_go(staged: Path, snapshots: str) -> None:
+    for number in range(2):
+        published(staged, snapshots, str(number))
+    oldest, newest = snapshot.list_snapshots(snapshots)
+    snapshot.set_current(snapshots, newest)
+    retention.pin(snapshots, oldest)
+    assert retention.prune(snapshots, keep=1) == []
+
+    retention.unpin(snapshots, oldest)
+
+    assert retention.prune(snapshots, keep=1) == [oldest]
+
+
+def test_what_is_not_there_cannot_be_pinned(snapshots: str) -> None:
+    with pytest.raises(SnapshotError, match="has no snapshot"):
+        retention.pin(snapshots, "0" * 16)
+
+
+def test_a_damaged_pointer_is_mended_by_pointing_again(staged: Path, snapshots: str) -> None:
+    snapshot_id = published(staged, snapshots)
+    storage.write_bytes(f"{snapshots}/CURRENT", b"\x00half")
+    with pytest.raises(SnapshotError, match="not a pointer"):
+        snapshot.current(snapshots)
+
+    snapshot.set_current(snapshots, snapshot_id)
+
+    assert snapshot.current(snapshots) == snapshot_id
+
+
+def test_input_that_is_published_is_found_unless_a_file_is_gone(staged: Path, snapshots: str) -> None:
+    snapshot_id = published(staged, snapshots)
+    found = snapshot.find_published(snapshots, {"/data/skills": "first"})
+    assert found is not None
+    assert found.snapshot_id == snapshot_id
+    assert snapshot.find_published(snapshots, {"/data/skills": "other"}) is None
+
+    storage.delete_file(f"{snapshots}/{snapshot_id}/skills.faiss")
+
+    assert snapshot.find_published(snapshots, {"/data/skills": "first"}) is None
+
+
+def test_a_damaged_manifest_does_not_stop_the_search_for_others(staged: Path, snapshots: str) -> None:
+    damaged, whole = published(staged, snapshots, "a"), published(staged, snapshots, "b")
+    storage.write_bytes(f"{snapshots}/{damaged}/manifest.json", b"{}")
+
+    found = snapshot.find_published(snapshots, {"/data/skills": "b"})
+
+    assert found is not None
+    assert found.snapshot_id == whole

@@ -14,6 +14,7 @@ import pytest
 import build_indexes
 import embed_corpus
 import ingest_corpus
+import manage_snapshots
 import route_logs
 from skillfeed.embedding import vectors_in
 from skillfeed.errors import SettingError
@@ -233,3 +234,15 @@ def test_a_limit_takes_the_first_rows(run: Run, tmp_path: Path) -> None:
     rows = ingest_corpus.main(parse(ingest_corpus.IngestCorpus, ingest)).rows
 
     assert rows["rows_in"] == 2
+
+
+def test_snapshots_are_listed_used_and_pinned(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots = str(run.root / "snapshots")
+    (snapshot_id,) = list_snapshots(snapshots)
+    arguments = [f"--snapshots={snapshots}", f"--use={snapshot_id}", f"--pin={snapshot_id}", "--prune=1"]
+
+    rows = manage_snapshots.main(parse(manage_snapshots.ManageSnapshots, arguments)).rows
+
+    assert rows == {"snapshots": 1, "pinned": 1, "deleted": 0}
+    assert f"{snapshot_id}  20" in (printed := capsys.readouterr().err)
+    assert printed.rstrip().endswith("current pinned")

@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 from typing import IO, Any, Self
 
 from skillfeed.corpus.text_encoding import storable
+from skillfeed.input_files import open_input, why_unreadable
 from skillfeed.records import Rejected
-from skillfeed.storage import filesystem
 
 MAX_MEMBERS = 1_000_000
 MAX_EXPANSION = 200  # times the archive's size; trees of Markdown reach 10, gzip's utmost is 1,030
@@ -65,22 +65,26 @@ def read_archive(
 
     Reasons: path_escape (absolute, `..`, backslash, drive, link, device), too_large (a member beyond `max_bytes`),
     encrypted, unsupported_compression, corrupt_member; and, for the rest of the archive, corrupt_archive,
-    too_many_members, archive_bomb.
+    too_many_members, archive_bomb, unreadable (gone, or no permission).
     """
-    files, path = filesystem(uri)
     read = _read_zip if uri.lower().endswith(".zip") else _read_tar
-    with files.open_input_file(path) as native:
-        allowed = int(native.size() * max_expansion) + _FREE_EXPANSION
-        try:
-            for item in read(native, uri, max_bytes, max_members, allowed):
+    try:
+        with open_input(uri) as stream:
+            allowed = int(stream.seek(0, io.SEEK_END) * max_expansion) + _FREE_EXPANSION
+            stream.seek(0)
+            for item in read(stream, uri, max_bytes, max_members, allowed):
                 if isinstance(item, tuple):
                     yield storable(item[0]), item[1]
                 else:
-                    yield item.model_copy(update={"source": uri})
-        except _Refused as refused:
-            yield _rejected(uri, PurePosixPath(uri).name, refused.reason, refused.detail)
-        except _DAMAGE as error:
-            yield _rejected(uri, PurePosixPath(uri).name, "corrupt_archive", str(error) or type(error).__name__)
+                    yield item.model_copy(update={"source": storable(uri)})
+    except _Refused as refused:
+        yield _rejected(uri, PurePosixPath(uri).name, refused.reason, refused.detail)
+    except _DAMAGE as error:
+        yield _rejected(uri, PurePosixPath(uri).name, "corrupt_archive", str(error) or type(error).__name__)
+    except OSError as error:
+        if not (detail := why_unreadable(uri, error)):
+            raise
+        yield _rejected(uri, PurePosixPath(uri).name, "unreadable", detail)
 
 
 def escape_of(path: str) -> str:
@@ -99,7 +103,7 @@ def is_skill_file(path: str) -> bool:
 
 
 def _rejected(uri: str, path: str, reason: str, detail: str) -> Rejected:
-    return Rejected(source=uri, path=storable(path), reason=reason, detail=detail)
+    return Rejected(source=storable(uri), path=storable(path), reason=reason, detail=storable(detail))
 
 
 def _count(number: int, max_members: int) -> None:

@@ -1,9 +1,10 @@
 """Cuts skill bodies into chunks: Markdown sections of bounded length under their name, description and headings.
 
 Promises: but for whitespace no text of a body is lost; a chunk's text counts at most `max_tokens` (unless it is one
-character that alone counts more); name, section path and text together count at most `max_tokens` + 20, so that with
-the labels of `prompts.chunk_text` and two special tokens an embedded text has at most `max_tokens` +
-`description_tokens` + 34 tokens of a WordPiece model (256 with `local`, 512 with `seek`). Equal input, equal chunks.
+character that alone counts more) and has at most 12 times as many characters; name, section path and text together
+count at most `max_tokens` + 20, so that with the labels of `prompts.chunk_text` and two special tokens an embedded text
+has at most `max_tokens` + `description_tokens` + 34 tokens of a WordPiece model (256 with `local`, 512 with `seek`).
+Equal input, equal chunks.
 
 Each body is tokenized once with offsets to plan its chunks, and once more in its chunks for their exact counts:
 3.5 ms a skill of 6 KB, 1.7 of them the tokenizer's on two cores.
@@ -23,6 +24,7 @@ from skillfeed.settings import ChunkerSettings
 _NAME_TOKENS = 16  # of 7,703 names 98 % have fewer; longer ones are cut
 _HEADER_TOKENS = 20  # name and section path beyond `max_tokens`; shorter texts leave the path more room
 _PATH_TOKENS = 48
+_TEXT_CHARACTERS_PER_TOKEN = 12  # real text has 4; 900 KB without a space are one unknown token
 _CHARACTERS_PER_TOKEN = 40  # a word of 400 KB can be one unknown token: names and descriptions are cut here first
 _BODIES_AT_ONCE = 64  # 64 bodies of 20,000 characters hold about 50 MB of encodings
 
@@ -72,13 +74,15 @@ def passages_of(bodies: Sequence[str], tokenizer: Tokenizer, settings: ChunkerSe
     ]
     pending = [(row, span) for row, body in enumerate(bodies) for span in spans_of(body, starts[row], settings)]
     found: list[list[Passage]] = [[] for _ in bodies]
+    longest = settings.max_tokens * _TEXT_CHARACTERS_PER_TOKEN
     while pending:
         pending = [(row, span) for row, span in pending if bodies[row][span.start : span.end].strip()]
         texts = [_text(bodies[row], span) for row, span in pending]
         counts = _counts(texts, tokenizer)
         too_long: list[tuple[int, Span]] = []
         for (row, span), text, count in zip(pending, texts, counts, strict=True):
-            parts = halves(bodies[row], starts[row], span) if count > settings.max_tokens else [span]
+            fits = count <= settings.max_tokens and len(text) <= longest
+            parts = [span] if fits else halves(bodies[row], starts[row], span)
             if parts == [span]:
                 found[row].append(Passage(span, text, count))
             else:

@@ -1,6 +1,5 @@
 """Raw inputs become the skill table: parse, decide what duplicates what, write; no input is lost. Ray-free."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -63,12 +62,13 @@ def parse_work(plan: IngestPlan) -> Work:
         if rejected:
             rows = pa.Table.from_pylist([row.model_dump() for row in rejected], schema=REJECTED)
             write_part(join(plan.output, "rejected"), unit, rows)
-        counts: Counter[str] = Counter(rows=len(parsed) + len(rejected), rejected=len(rejected))
-        counts["recovered"] = sum(bool(item.recovered) for item in parsed)
-        for item in parsed:
-            counts["skills_with_credentials"] += bool(item.credentials)
-            counts["credentials_redacted"] += sum(item.credentials.values())
-        return dict(counts)
+        return {
+            "rows": len(parsed) + len(rejected),
+            "rejected": len(rejected),
+            "recovered": sum(bool(item.recovered) for item in parsed),
+            "skills_with_credentials": sum(bool(item.credentials) for item in parsed),
+            "credentials_redacted": sum(sum(item.credentials.values()) for item in parsed),
+        }
 
     return work
 

@@ -1,7 +1,7 @@
 """Packs the blocks of a Markdown body into passages of bounded length, in one pass, from token offsets alone.
 
 Sizes are estimates: tokens of the whole body that start inside the passage. A passage cut out of the body may count a
-few more or less by itself; `chunking` counts them again and halves what went past the limit.
+few more or less by itself; `chunking` counts them again and halves what went past a limit, of tokens or of characters.
 """
 
 import re

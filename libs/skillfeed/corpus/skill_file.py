@@ -14,7 +14,7 @@ from typing import Any, Literal
 from skillfeed.corpus import front_matter
 from skillfeed.corpus.credentials import redact
 from skillfeed.corpus.markdown_text import cut_text, first_heading, first_paragraph
-from skillfeed.corpus.text_encoding import CONTROL_CHARACTERS, SURROGATES, UTF16_MARKS, decode
+from skillfeed.corpus.text_encoding import CONTROL_CHARACTERS, UTF16_MARKS, decode, storable
 from skillfeed.records import Rejected, Skill, skill_id_of
 
 Credentials = Literal["redact", "reject"]
@@ -44,6 +44,7 @@ Mended = Literal[
     "long_description",
 ]
 
+ROW_COLUMNS = ("name", "description", "body", "content", "text", "license", "skill_id", "id")  # that `read_row` knows
 MAX_BYTES = 1_000_000  # the largest real file of 61,000 has 390 KB
 MAX_NAME = 200  # characters
 MAX_DESCRIPTION = 2_000
@@ -81,7 +82,7 @@ def read_skill(
         mended += front.recovered
         return _skill(front.fields, front.body, mended, source, path, credentials)
     except _Unusable as unusable:
-        return Rejected(source=source, path=path, reason=unusable.reason, detail=unusable.detail)
+        return _rejected(source, path, unusable)
 
 
 def read_row(
@@ -107,7 +108,13 @@ def read_row(
         source_id = next((_as_text(row[key], mended) for key in ("skill_id", "id") if row.get(key) is not None), None)
         return _skill(fields, text, mended, source, path, credentials, source_id)
     except _Unusable as unusable:
-        return Rejected(source=source, path=path, reason=unusable.reason, detail=unusable.detail)
+        return _rejected(source, path, unusable)
+
+
+def _rejected(source: str, path: str, unusable: _Unusable) -> Rejected:
+    return Rejected(
+        source=storable(source), path=storable(path), reason=unusable.reason, detail=storable(unusable.detail)
+    )
 
 
 def _text_of_bytes(data: bytes, mended: list[Mended], max_bytes: int = MAX_BYTES) -> str:
@@ -138,7 +145,7 @@ def _clean(text: str, mended: list[Mended]) -> str:
     """Text without control characters and lone surrogates; line ends are left to the front matter parser."""
     if "\0" in text:
         raise _Unusable("nul_bytes", f"{text.count(chr(0))} NUL characters, the first at {text.index(chr(0))}")
-    cleaned = SURROGATES.sub("\ufffd", CONTROL_CHARACTERS.sub("", text))
+    cleaned = storable(CONTROL_CHARACTERS.sub("", text))
     if cleaned != text:
         mended.append("control_characters")
     return cleaned
@@ -164,14 +171,15 @@ def _skill(
     if counts and credentials == "reject":
         kinds = ", ".join(f"{kind} × {count}" for kind, count in sorted(counts.items()))
         raise _Unusable("credential", f"{kinds}; take them out of the file and revoke them")
-    name, description, body = redacted
+    # As they are stored: the id is the hash of exactly that.
+    name, description, body = " ".join(redacted[0].split()), redacted[1].strip(), redacted[2]
     skill = Skill(
         skill_id=skill_id_of(name, description, body),
         name=name,
         description=description,
         body=body,
-        source=source,
-        path=path,
+        source=storable(source),
+        path=storable(path),
         source_id=source_id or None,
         license=cut_text(redact(_as_text(fields.get("license"), mended))[0], MAX_NAME) or None,
         near_duplicate_of=None,
@@ -190,11 +198,11 @@ def _redact_all(*texts: str) -> tuple[list[str], dict[str, int]]:
 
 
 def _name(given: str, body: str, path: str, mended: list[Mended]) -> str:
-    name = " ".join(given.split())
+    name = _one_line(given)
     if not name:
-        name = PurePosixPath(path).parent.name
+        name = _one_line(PurePosixPath(path).parent.name)
         mended.append("name_from_folder" if name else "name_from_heading")
-        name = name or first_heading(body)
+        name = name or _one_line(first_heading(body))
     if not name:
         raise _Unusable("missing_name", "no name, no folder and no heading to take it from; add `name:`")
     if len(name) > MAX_NAME:
@@ -202,10 +210,15 @@ def _name(given: str, body: str, path: str, mended: list[Mended]) -> str:
     return cut_text(name, MAX_NAME)
 
 
+def _one_line(text: str) -> str:
+    """The words of a text; folder names and Markdown entities hold what `_clean` has not seen."""
+    return " ".join(storable(CONTROL_CHARACTERS.sub("", text.replace("\0", ""))).split())
+
+
 def _description(given: str, body: str, mended: list[Mended]) -> str:
     if not given:
         mended.append("description_from_body")
-        given = cut_text(first_paragraph(body), PARAGRAPH)
+        given = cut_text(_one_line(first_paragraph(body)), PARAGRAPH)
     if not given:
         raise _Unusable("missing_description", "no description and no paragraph to take it from; add `description:`")
     if len(given) > MAX_DESCRIPTION:

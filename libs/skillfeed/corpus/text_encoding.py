@@ -14,9 +14,12 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GUESSES = ["cp1252", "gb18030", "big5", "shift_jis", "euc_kr", "cp1251"]
 
 
-def storable(path: str) -> str:
-    """A path with what is no text in it (bytes of another encoding) as U+FFFD; Parquet and JSON hold only text."""
-    return SURROGATES.sub("\ufffd", path)
+def storable(text: str) -> str:
+    """The text with each lone surrogate as U+FFFD, for Parquet and JSON hold no such.
+
+    They come from JSON escapes (half of a pair) and from file names in other encodings.
+    """
+    return SURROGATES.sub("\ufffd", text)
 
 
 def decode(data: bytes) -> tuple[str, Literal["utf8", "not_utf8", "stray_bytes"]]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skillfeed import __version__, storage
-from skillfeed.errors import ConflictError, SnapshotError
+from skillfeed.errors import ConflictError, SettingError, SnapshotError
 from skillfeed.indexes import dense, snapshot_files
 from skillfeed.indexes.snapshot_manifest import (
     MANIFEST,
@@ -33,6 +33,7 @@ from skillfeed.indexes.snapshot_manifest import (
     parse_manifest,
 )
 from skillfeed.indexes.snapshot_pointer import current, file_lock, set_current
+from skillfeed.progress import note
 
 __all__ = [
     "Snapshot",
@@ -69,7 +70,10 @@ def staging_directory(snapshots: str) -> Iterator[Path]:
         path = Path(tempfile.mkdtemp(prefix="skillfeed-snapshot-"))
     else:
         path = Path(snapshots) / f".staging-{uuid.uuid4().hex}"
-        path.mkdir(parents=True)
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise SettingError(f"snapshots: {snapshots} cannot be written: {error}") from error
     try:
         yield path
     finally:
@@ -108,12 +112,24 @@ def list_snapshots(snapshots: str) -> list[str]:
 
 
 def find_published(snapshots: str, inputs: Mapping[str, str]) -> SnapshotManifest | None:
-    """The newest whole snapshot that this version of the code made from these inputs."""
+    """The newest snapshot that this version of the code made from these inputs, if all its files are there."""
     for snapshot_id in reversed(list_snapshots(snapshots)):
-        manifest = read_manifest(snapshots, snapshot_id)
-        if manifest.inputs == inputs and manifest.code_version == __version__:
+        try:
+            manifest = read_manifest(snapshots, snapshot_id)
+        except SnapshotError as error:
+            note(f"passed over: {error}")
+            continue
+        same = manifest.inputs == inputs and manifest.code_version == __version__
+        if same and _has_all_files(snapshots, manifest):
             return manifest
     return None
+
+
+def _has_all_files(snapshots: str, manifest: SnapshotManifest) -> bool:
+    """Whether every file is there in its size; what is in them is checked when it is opened."""
+    files, root = storage.filesystem(storage.join(snapshots, manifest.snapshot_id))
+    found = files.get_file_info([f"{root}/{name}" for name in manifest.files])
+    return all(info.size == entry.size for info, entry in zip(found, manifest.files.values(), strict=True))
 
 
 def read_manifest(snapshots: str, snapshot_id: str) -> SnapshotManifest:

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from skillfeed import storage
 from skillfeed.errors import ConflictError, SnapshotError
 from skillfeed.indexes.snapshot_manifest import MANIFEST, check_id
+from skillfeed.progress import note
 
 POINTER = "CURRENT"
 ATTEMPTS = 30  # each lost attempt means that another publisher has won one
@@ -64,7 +65,8 @@ def file_lock(path: Path) -> Iterator[None]:
 
 def _set_locally(snapshots: str, snapshot_id: str) -> None:
     with file_lock(Path(snapshots) / f".{POINTER}.lock"):
-        previous = current(snapshots)
+        uri = storage.join(snapshots, POINTER)
+        previous = _previous(storage.read_bytes(uri), uri) if storage.exists(uri) else None
         if previous != snapshot_id:
             storage.write_bytes(storage.join(snapshots, POINTER), _pointer(snapshot_id, previous))
 
@@ -93,12 +95,21 @@ def _read_on_s3(client: Any, bucket: str, key: str) -> tuple[str | None, dict[st
         answer = client.get_object(Bucket=bucket, Key=key)
     except client.exceptions.NoSuchKey:
         return None, {"IfNoneMatch": "*"}
-    return _id_in(answer["Body"].read(), f"s3://{bucket}/{key}"), {"IfMatch": answer["ETag"]}
+    return _previous(answer["Body"].read(), f"s3://{bucket}/{key}"), {"IfMatch": answer["ETag"]}
 
 
 def _pointer(snapshot_id: str, previous: str | None) -> bytes:
     changed = datetime.now(UTC).isoformat(timespec="seconds")
     return json.dumps({"snapshot_id": snapshot_id, "previous": previous, "changed": changed}).encode()
+
+
+def _previous(data: bytes, where: str) -> str | None:
+    """The id that is to be replaced; None for a damaged pointer, which replacing it mends."""
+    try:
+        return _id_in(data, where)
+    except SnapshotError as error:
+        note(f"replacing: {error}")
+        return None
 
 
 def _id_in(data: bytes, where: str) -> str:

@@ -1,5 +1,6 @@
 """Which backend runs in which number format on which device; what cannot run is a setting error, never a fallback."""
 
+import os
 from typing import TYPE_CHECKING
 
 from skillfeed.errors import SettingError
@@ -31,6 +32,16 @@ def check_placement(backend: str, dtype: str, device: str) -> None:
 
         if not torch.cuda.is_available():
             raise SettingError("device: PyTorch sees no GPU here for cuda; set device: cpu or run on a GPU node")
+
+
+def check_local_gpu(device: str) -> None:
+    """Nothing, when this machine can give what is asked, or when a cluster (RAY_ADDRESS) is to give it.
+
+    Raises:
+        SettingError: `cuda` on a machine without a GPU.
+    """
+    if device == "cuda" and not os.environ.get("RAY_ADDRESS"):
+        check_placement("torch", "float32", device)
 
 
 def torch_dtype(dtype: str) -> "torch.dtype":

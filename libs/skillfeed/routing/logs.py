@@ -1,6 +1,5 @@
 """Request logs become routes: every row validated, each distinct request routed once, each id answered. Ray-free."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
+from skillfeed.corpus.text_encoding import storable
 from skillfeed.indexes.snapshot import open_snapshot
 from skillfeed.partitions import read_files, read_pieces, write_part, write_pieces
 from skillfeed.records import Rejected, Route, RoutingRequest, arrow_schema, text_hash_of
 from skillfeed.routing.router import Router, load_router
-from skillfeed.rows import Row, RowSplit, read_rows
+from skillfeed.rows import Row, RowSplit, parse_json, read_rows
 from skillfeed.settings import ModelSettings, RouterSettings, describe
-from skillfeed.storage import exists, join
+from skillfeed.storage import join
 from skillfeed.work import Counts, Work
 
 REJECTED = arrow_schema(Rejected)
@@ -33,7 +33,10 @@ REQUESTS = pa.schema(
         pa.field("input_number", pa.int64()),
     ]
 )
+# Every name by which a row may give a field; other columns are not read.
+COLUMNS = frozenset(RoutingRequest.model_fields) | {"user_context_constraints"}
 REPEATED = pa.schema([field for field in REQUESTS if field.name in ("request_hash", "input_number")])
+MAX_DETAIL = 1_000  # characters: a list of 10,000 wrong values has as many errors
 REQUESTS_PER_CALL = 128  # a matrix product wide enough for the dense channels; 128 x 50 documents are 40 MB
 
 
@@ -75,7 +78,7 @@ def read_work(plan: RoutePlan) -> Work:
 
 def _outcomes(splits: Sequence[RowSplit]) -> Iterator[dict[str, Any] | Rejected]:
     for split in splits:
-        for row in read_rows(split):
+        for row in read_rows(split, COLUMNS):
             yield row if isinstance(row, Rejected) else validate(row)
 
 
@@ -85,7 +88,10 @@ def validate(row: Row) -> dict[str, Any] | Rejected:
     try:
         request = RoutingRequest.model_validate({key: _decoded(key, value) for key, value in row.data.items()})
     except ValidationError as error:
-        return Rejected(source=row.source, path=path, reason="invalid_request", detail=describe(error))
+        detail = storable(describe(error))[:MAX_DETAIL]
+        return Rejected(source=row.source, path=path, reason="invalid_request", detail=detail)
+    except RecursionError:  # printing a list of a thousand levels
+        return Rejected(source=row.source, path=path, reason="invalid_request", detail="nested too deeply")
     content = request.model_dump_json(by_alias=True, exclude={"request_id"})
     return {
         "request_id": request.request_id,
@@ -98,9 +104,9 @@ def validate(row: Row) -> dict[str, Any] | Rejected:
 
 def _decoded(key: str, value: Any) -> Any:
     """Parquet logs often hold the task and the profile as JSON text."""
-    if key in ("task", "user_context_constraints") and isinstance(value, str):
+    if key in COLUMNS - {"request_id"} and isinstance(value, str):
         try:
-            return json.loads(value)
+            return parse_json(value)
         except ValueError:
             return value
     return value
@@ -109,8 +115,6 @@ def _decoded(key: str, value: Any) -> Any:
 def find_repeated(plan: RoutePlan) -> None:
     """Marks every row whose request id an earlier row has, for the unit that will meet it."""
     narrow = pa.schema([field for field in REQUESTS if field.name in ("request_id", "request_hash", "input_number")])
-    if not exists(join(plan.output, "_work", "requests")):
-        return
     rows = read_files(join(plan.output, "_work", "requests"), narrow).sort_by("input_number")
     codes = rows.column("request_id").combine_chunks().dictionary_encode().indices.to_numpy()
     _, first = np.unique(codes, return_index=True)
