@@ -8,6 +8,8 @@ Writes below --output:
     chunk_embeddings/  chunk_id, skill_id, text_hash, embedding
     skill_embeddings/  skill_id, embedding
 
+Skills that are not routable, for their risks, are left out.
+
 Units: the skill table is chunked part by part; chunks meet by the hash of their text, so each distinct text is embedded
 once; skills are embedded part by part. An interrupted run continues with the unfinished units.
 """
@@ -92,6 +94,7 @@ def embed(job: EmbedCorpus, models: ModelSettings) -> dict[str, int]:
         raise RuntimeError(f"{job.output}: rows were lost: {chunked}, {embedded}; this is a defect, please report it")
     return {
         "rows_in": chunked["rows"],
+        "unrouted": chunked["unrouted"],
         "chunks": chunked["chunks"],
         "chunk_embeddings": embedded["chunk_embeddings"],
         "skill_embeddings": embedded["skill_embeddings"],

@@ -20,12 +20,14 @@ from typing import Literal
 from pydantic import Field
 
 from skillfeed.corpus.ingest import IngestPlan, decide, parse_work, write_work
+from skillfeed.corpus.risks import DEFAULT_ACTIONS, RiskAction
 from skillfeed.corpus.sources import InputRef, list_inputs
 from skillfeed.errors import SettingError
 from skillfeed.job import JobSettings, Summary, run
 from skillfeed.manifest import fingerprint
 from skillfeed.output import once
 from skillfeed.partitions import partition_count, partition_names
+from skillfeed.records import RiskCode
 from skillfeed.storage import URI
 from skillfeed.units import group_by_size, ray_session, run_units
 
@@ -40,6 +42,9 @@ class IngestCorpus(JobSettings):
     source: list[URI] = Field(description="Directory of SKILL.md files, .jsonl, .parquet, .zip or .tar.gz; repeatable")
     output: URI = Field(description="Where skills/, duplicates/ and rejected/ go")
     credentials: Literal["redact", "reject"] = Field("redact", description="What to do with keys and tokens in skills")
+    risks: dict[RiskCode, RiskAction] = Field(
+        {}, description="By code of the risk screen: keep, unrouted (in no index) or reject; defaults in docs/risks.md"
+    )
     near_duplicates: Literal["link", "drop", "ignore"] = Field("link", description="By MinHash over the body")
     near_duplicate_threshold: float = Field(0.8, gt=0, le=1, description="Estimated Jaccard similarity of word 5-grams")
     max_file_bytes: int = Field(1_000_000, gt=0, description="A larger SKILL.md is rejected")
@@ -53,6 +58,7 @@ def main(job: IngestCorpus) -> Summary:
         "sources": job.source,
         "inputs": fingerprint([asdict(ref) for ref in inputs]),
         "credentials": job.credentials,
+        "risks": {**DEFAULT_ACTIONS, **job.risks},
         "near_duplicates": [job.near_duplicates, job.near_duplicate_threshold],
         "max_file_bytes": job.max_file_bytes,
         "limit": job.limit,
@@ -78,6 +84,7 @@ def ingest(job: IngestCorpus, inputs: Sequence[InputRef]) -> dict[str, int]:
         groups=tuple(groups),
         partitions=partition_count(sum(ref.size for ref in inputs), PARTITION_BYTES),
         credentials=job.credentials,
+        risks={**DEFAULT_ACTIONS, **job.risks},
         near_duplicates=job.near_duplicates,
         threshold=job.near_duplicate_threshold,
         max_file_bytes=job.max_file_bytes,
@@ -96,6 +103,11 @@ def ingest(job: IngestCorpus, inputs: Sequence[InputRef]) -> dict[str, int]:
         "near_duplicates": linked["near_duplicates"],
         "skills_with_credentials": parsed["skills_with_credentials"],
         "credentials_redacted": parsed["credentials_redacted"],
+        **{
+            name: count
+            for name, count in written.items()
+            if name in ("risky_skills", "unrouted_skills") or name.startswith("risk_")
+        },
     }
     if counts["rows_in"] != counts["skills"] + counts["duplicates"] + counts["rejected"]:
         raise RuntimeError(f"{job.output}: rows were lost: {counts}; this is a defect, please report it")

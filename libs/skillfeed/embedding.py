@@ -26,6 +26,7 @@ CHUNKS = arrow_schema(Chunk)
 SKILL_TEXT = pa.schema(
     [field for field in arrow_schema(Skill) if field.name in ("skill_id", "name", "description", "body")]
 )
+ROUTABLE = pa.field("routable", pa.bool_())
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,20 @@ def chunk_work(plan: EmbedPlan) -> Work:
     tokenizer = load_tokenizer(resolve(plan.models.retriever.weights))
 
     def work(part: str) -> Counts:
-        skills = read_part(join(plan.skills, "skills"), part, SKILL_TEXT).slice(0, plan.rows_of_part[part])
+        skills, unrouted = routable_skills(plan, part)
         chunks = chunk_table(skills, tokenizer, plan.models.chunker)
         write_pieces(join(plan.output, "_work", "chunks"), chunks, "text_hash", plan.partitions, part)
-        return {"rows": len(skills), "chunks": len(chunks)}
+        return {"rows": len(skills), "unrouted": unrouted, "chunks": len(chunks)}
 
     return work
+
+
+def routable_skills(plan: EmbedPlan, part: str) -> tuple[pa.Table, int]:
+    """The skills of a part that may be routed to, and how many of those that the plan uses may not."""
+    skills = read_part(join(plan.skills, "skills"), part, pa.schema([*SKILL_TEXT, ROUTABLE]))
+    used = skills.slice(0, plan.rows_of_part[part])
+    routable = used.filter(used.column("routable")).select(SKILL_TEXT.names)
+    return routable, len(used) - len(routable)
 
 
 def embed_work(plan: EmbedPlan) -> Work:
@@ -94,7 +103,7 @@ def _embed_chunks(plan: EmbedPlan, retriever: Retriever, part: str) -> Counts:
 
 
 def _embed_skills(plan: EmbedPlan, retriever: Retriever, part: str) -> Counts:
-    skills = read_part(join(plan.skills, "skills"), part, SKILL_TEXT).slice(0, plan.rows_of_part[part])
+    skills, _ = routable_skills(plan, part)
     columns = (skills.column(name).to_pylist() for name in ("name", "description", "body"))
     texts = [skill_text(*fields) for fields in zip(*columns, strict=True)]
     vectors, counts = _vectors_of(

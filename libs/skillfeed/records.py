@@ -19,6 +19,28 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
+RiskCode = Literal[
+    "piped_remote_code",
+    "encoded_code",
+    "password_protected_download",
+    "raw_host_download",
+    "credential_harvesting",
+    "hidden_unicode",
+    "agent_override",
+    "secret_pasting",
+]
+
+
+class Risk(Record):
+    """What in a skill could harm the one who follows it, and where."""
+
+    code: RiskCode
+    field: Literal["name", "description", "body"] = Field(description="The text of the skill that holds it")
+    start: int = Field(description="First character of the span in that text, from 0")
+    end: int = Field(description="Behind its last character")
+    excerpt: str = Field(description="At most 160 characters of the span, credentials redacted, unseen ones as escapes")
+
+
 class Skill(Record):
     """One reusable skill and where it came from."""
 
@@ -31,6 +53,8 @@ class Skill(Record):
     source_id: str | None = Field(None, description="The id the source itself gave, where it gave one")
     license: str | None = None
     near_duplicate_of: str | None = Field(None, description="skill_id of the first skill of its near-duplicate group")
+    risks: tuple[Risk, ...] = Field((), description="What could harm the one who follows it, and where it says so")
+    routable: bool = Field(True, description="False: kept in the skill table, but in no index, for its risks")
 
 
 class Rejected(Record):
@@ -194,7 +218,17 @@ class Route(Record):
     skills: tuple[RoutedSkill, ...]
 
 
-WIRE_RECORDS: tuple[type[BaseModel], ...] = (Skill, Rejected, Chunk, Task, Profile, RoutingRequest, RoutedSkill, Route)
+WIRE_RECORDS: tuple[type[BaseModel], ...] = (
+    Skill,
+    Risk,
+    Rejected,
+    Chunk,
+    Task,
+    Profile,
+    RoutingRequest,
+    RoutedSkill,
+    Route,
+)
 
 
 def skill_id_of(name: str, description: str, body: str) -> str:

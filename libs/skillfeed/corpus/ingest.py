@@ -1,9 +1,10 @@
 """Raw inputs become the skill table: parse, decide what duplicates what, write; no input is lost. Ray-free."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skillfeed.corpus.duplicates import near_duplicates, signatures
+from skillfeed.corpus.risks import RiskAction
 from skillfeed.corpus.skill_file import ParsedSkill, read_row, read_skill
 from skillfeed.corpus.sources import InputRef, read_input
 from skillfeed.partitions import read_files, read_pieces, write_part, write_pieces
-from skillfeed.records import Rejected, Skill, arrow_schema, text_hash_of
+from skillfeed.records import Rejected, RiskCode, Skill, arrow_schema, text_hash_of
 from skillfeed.rows import Row
 from skillfeed.storage import join
 from skillfeed.work import Counts, Work
@@ -42,6 +44,7 @@ class IngestPlan:
     groups: tuple[tuple[InputRef, ...], ...]
     partitions: int
     credentials: Literal["redact", "reject"]
+    risks: Mapping[RiskCode, RiskAction]
     near_duplicates: Literal["link", "drop", "ignore"]
     threshold: float
     max_file_bytes: int
@@ -79,17 +82,29 @@ def _read(plan: IngestPlan, refs: Sequence[InputRef]) -> Iterator[ParsedSkill | 
             if isinstance(item, Rejected):
                 yield item
             elif isinstance(item, Row):
-                yield read_row(item.data, source=ref.source, path=f"#{item.number}", credentials=plan.credentials)
+                yield read_row(
+                    item.data,
+                    source=ref.source,
+                    path=f"#{item.number}",
+                    credentials=plan.credentials,
+                    risks=plan.risks,
+                )
             else:
                 path, data = item
                 yield read_skill(
-                    data, source=ref.source, path=path, credentials=plan.credentials, max_bytes=plan.max_file_bytes
+                    data,
+                    source=ref.source,
+                    path=path,
+                    credentials=plan.credentials,
+                    risks=plan.risks,
+                    max_bytes=plan.max_file_bytes,
                 )
 
 
 def _parsed_table(parsed: Sequence[ParsedSkill], unit: int, *, with_signatures: bool) -> pa.Table:
     skills = [item.skill for item in parsed]
     columns = {field.name: [getattr(skill, field.name) for skill in skills] for field in SKILLS}
+    columns["risks"] = [[risk.model_dump() for risk in skill.risks] for skill in skills]
     bodies = columns["body"]
     minhash = list(signatures(bodies)) if with_signatures else [None] * len(skills)
     columns |= {
@@ -157,6 +172,17 @@ def write_work(plan: IngestPlan) -> Work:
                 .sort_by([("source", "ascending"), ("path", "ascending")])
             )
             write_part(join(plan.output, "duplicates"), partition, duplicates)
-        return {"rows": len(parsed), "skills": len(skills), "duplicates": len(dropped)}
+        return {"rows": len(parsed), "skills": len(skills), "duplicates": len(dropped)} | risk_counts(skills)
 
     return work
+
+
+def risk_counts(skills: pa.Table) -> Counts:
+    """Of a skill table: the skills with any risk, those not routable, and for each code those that earn it."""
+    codes = [{risk["code"] for risk in risks} for risks in skills.column("risks").to_pylist()]
+    of_code = Counter(code for found in codes for code in found)
+    return {
+        "risky_skills": sum(map(bool, codes)),
+        "unrouted_skills": skills.column("routable").to_pylist().count(False),
+        **{f"risk_{code}": of_code[code] for code in get_args(RiskCode)},
+    }

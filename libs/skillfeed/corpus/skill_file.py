@@ -7,15 +7,16 @@ skill_id wherever it was read.
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from skillfeed.corpus import front_matter
 from skillfeed.corpus.credentials import redact
 from skillfeed.corpus.markdown_text import cut_text, first_heading, first_paragraph
+from skillfeed.corpus.risks import DEFAULT_ACTIONS, RiskAction, gravest, screen_skill
 from skillfeed.corpus.text_encoding import CONTROL_CHARACTERS, UTF16_MARKS, decode, storable
-from skillfeed.records import Rejected, Skill, skill_id_of
+from skillfeed.records import Rejected, Risk, RiskCode, Skill, skill_id_of
 
 Credentials = Literal["redact", "reject"]
 
@@ -30,6 +31,7 @@ Reason = Literal[
     "missing_description",
     "not_text",
     "credential",
+    "risk",
 ]
 
 Mended = Literal[
@@ -70,9 +72,18 @@ class _Unusable(Exception):
 
 
 def read_skill(
-    data: bytes, *, source: str, path: str, credentials: Credentials = "redact", max_bytes: int = MAX_BYTES
+    data: bytes,
+    *,
+    source: str,
+    path: str,
+    credentials: Credentials = "redact",
+    risks: Mapping[RiskCode, RiskAction] = DEFAULT_ACTIONS,
+    max_bytes: int = MAX_BYTES,
 ) -> ParsedSkill | Rejected:
-    """The skill in the bytes of a SKILL.md; `path` names it in its source and gives a missing name by its folder."""
+    """The skill in the bytes of a SKILL.md; `path` names it in its source and gives a missing name by its folder.
+
+    `risks` says for each code of the risk screen what becomes of a skill that earns it; a code that it lacks is kept.
+    """
     mended: list[Mended] = []
     try:
         text = _text_of_bytes(data, mended, max_bytes)
@@ -80,17 +91,24 @@ def read_skill(
             raise _Unusable("empty_file", "nothing but white space; write the skill or delete the file")
         front = front_matter.parse(text)
         mended += front.recovered
-        return _skill(front.fields, front.body, mended, source, path, credentials)
+        parsed = _skill(front.fields, front.body, mended, source, path, credentials)
+        return _screened(parsed, risks)
     except _Unusable as unusable:
         return _rejected(source, path, unusable)
 
 
 def read_row(
-    row: Mapping[str, Any], *, source: str, path: str, credentials: Credentials = "redact"
+    row: Mapping[str, Any],
+    *,
+    source: str,
+    path: str,
+    credentials: Credentials = "redact",
+    risks: Mapping[RiskCode, RiskAction] = DEFAULT_ACTIONS,
 ) -> ParsedSkill | Rejected:
     """The skill in a row: columns name, description and body, or a whole SKILL.md in body, content or text.
 
-    Columns win over front matter. `skill_id` or `id` becomes the source_id; `license` is kept.
+    Columns win over front matter. `skill_id` or `id` becomes the source_id; `license` is kept. `risks` as for
+    `read_skill`.
     """
     mended: list[Mended] = []
     try:
@@ -106,7 +124,7 @@ def read_row(
             mended += (code for code in front.recovered if code != "no_front_matter")
             fields, text = front.fields | fields, front.body
         source_id = next((_as_text(row[key], mended) for key in ("skill_id", "id") if row.get(key) is not None), None)
-        return _skill(fields, text, mended, source, path, credentials, source_id)
+        return _screened(_skill(fields, text, mended, source, path, credentials, source_id), risks)
     except _Unusable as unusable:
         return _rejected(source, path, unusable)
 
@@ -185,6 +203,23 @@ def _skill(
         near_duplicate_of=None,
     )
     return ParsedSkill(skill, tuple(dict.fromkeys(mended)), counts)
+
+
+def _screened(parsed: ParsedSkill, actions: Mapping[RiskCode, RiskAction]) -> ParsedSkill:
+    """The skill with its risks, found in the texts as they are stored."""
+    skill = parsed.skill
+    risks = screen_skill(skill.name, skill.description, skill.body)
+    action = gravest(risks, actions)
+    if action == "reject":
+        raise _Unusable("risk", "; ".join(_where(risk, skill) for risk in risks) + "; read it before you trust it")
+    marked = skill.model_copy(update={"risks": risks, "routable": action == "keep"})
+    return replace(parsed, skill=marked)
+
+
+def _where(risk: Risk, skill: Skill) -> str:
+    if risk.field == "body":
+        return f"{risk.code} in line {skill.body.count(chr(10), 0, risk.start) + 1} of the body: {risk.excerpt}"
+    return f"{risk.code} in the {risk.field}: {risk.excerpt}"
 
 
 def _redact_all(*texts: str) -> tuple[list[str], dict[str, int]]:
