@@ -71,7 +71,7 @@ def routed(snapshots: str, requests: int, directory: Path) -> dict[str, Any]:
 
 
 def peak_memory(job: "subprocess.Popen[str]") -> float:
-    """Largest sum of proportional set sizes (shared pages counted once) of the job's processes, in MB, until it ends."""
+    """Largest sum of proportional set sizes (shared pages count once) of the job's processes until it ends, in MB."""
     peak = 0.0
     while job.poll() is None:
         total = 0
