@@ -106,10 +106,16 @@ def _run(
         num_cpus=cpus,
         num_gpus=gpus,
     )
-    for row in dataset.iter_rows():
+    wrong = ""
+    for (
+        row
+    ) in dataset.iter_rows():  # to its end: Ray's reading thread outlives a loop that is left, and starts Ray anew
         if row["wrong"]:
-            raise SettingError(row["wrong"])
-        yield json.loads(row["counts"])
+            wrong = row["wrong"]
+        else:
+            yield json.loads(row["counts"])
+    if wrong:
+        raise SettingError(wrong)
 
 
 class _Worker:

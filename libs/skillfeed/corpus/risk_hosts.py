@@ -14,8 +14,6 @@ INSTALLERS = (
     "bun.sh",
     "claude.ai/install",
     "cli.github.com",
-    "cli.inference.sh",
-    "cli.oomol.com",
     "cli.sentry.dev",
     "community.chocolatey.org",
     "cursor.com/install",

@@ -23,7 +23,7 @@ RiskAction = Literal["keep", "unrouted", "reject"]
 
 # What ingestion does with a skill by the gravest action among its codes. `unrouted`: in the skill table, in no index.
 DEFAULT_ACTIONS: Mapping[RiskCode, RiskAction] = {
-    "piped_remote_code": "unrouted",
+    "piped_remote_code": "keep",  # of those read on real skills nearly all were authors' own installers over https
     "encoded_code": "unrouted",
     "password_protected_download": "unrouted",
     "raw_host_download": "unrouted",
