@@ -69,7 +69,7 @@ class Summary:
         if self.already_done:
             return [f"{self.job}: nothing to do, {self.output} is whole", *_counts(self.rows)]
         rates = [
-            f"  {name}/s".ljust(28) + f"{self.rows[name] / self.seconds:>14,.1f}"
+            f"  {name}/s".ljust(36) + f"{self.rows[name] / self.seconds:>14,.1f}"
             for name in ("rows_in", "tokens")
             if self.rows.get(name) and self.seconds
         ]
@@ -77,7 +77,7 @@ class Summary:
 
 
 def _counts(rows: Mapping[str, int]) -> list[str]:
-    return [f"  {name}".ljust(28) + f"{count:>14,}" for name, count in rows.items()]
+    return [f"  {name}".ljust(36) + f"{count:>14,}" for name, count in rows.items()]
 
 
 SettingsKind = TypeVar("SettingsKind", bound=JobSettings)
