@@ -28,6 +28,16 @@ class Retriever(Protocol):
     def encode_documents(self, texts: Sequence[str]) -> Vectors: ...
 
 
+def query_inputs(settings: RetrieverSettings, texts: Sequence[str]) -> list[str]:
+    """Queries as the model reads them: in its template, with its instruction."""
+    return [settings.query_template.format(instruction=settings.instruction, query=text) for text in texts]
+
+
+def document_inputs(settings: RetrieverSettings, texts: Sequence[str]) -> list[str]:
+    """Documents as the model reads them."""
+    return [settings.document_template.format(document=text) for text in texts]
+
+
 def load_retriever(settings: RetrieverSettings, threads: int | None = None) -> Retriever:
     """The retriever of the settings, ready to run on `threads` cores (None: all).
 

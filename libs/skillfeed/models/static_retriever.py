@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from skillfeed.models.batching import distinct, head
 from skillfeed.models.placement import prepare_torch
-from skillfeed.models.retriever import Vectors
+from skillfeed.models.retriever import Vectors, document_inputs, query_inputs
 from skillfeed.models.weights import fingerprint
 from skillfeed.settings import RetrieverSettings
 
@@ -32,11 +32,10 @@ class StaticRetriever:
         self._table = table  # [V, D] float32
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        template, instruction = self.settings.query_template, self.settings.instruction
-        return self._encode([template.format(instruction=instruction, query=text) for text in texts])
+        return self._encode(query_inputs(self.settings, texts))
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        return self._encode([self.settings.document_template.format(document=text) for text in texts])
+        return self._encode(document_inputs(self.settings, texts))
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         unique, inverse = distinct([head(text, self.settings.max_tokens) for text in texts])

@@ -13,7 +13,7 @@ from torch import nn
 from skillfeed.errors import SettingError
 from skillfeed.models.batching import Ints, distinct, head, one_by_one, pad, token_budget_batches
 from skillfeed.models.placement import prepare_torch, torch_dtype
-from skillfeed.models.retriever import Vectors
+from skillfeed.models.retriever import Vectors, document_inputs, query_inputs
 from skillfeed.models.weights import fingerprint, weights_hash
 from skillfeed.settings import RetrieverSettings
 
@@ -41,11 +41,10 @@ class TransformerRetriever:
         self.dimension = int(self._forward(self._token_ids([""])).shape[1])
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        template, instruction = self.settings.query_template, self.settings.instruction
-        return self._encode([template.format(instruction=instruction, query=text) for text in texts])
+        return self._encode(query_inputs(self.settings, texts))
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        return self._encode([self.settings.document_template.format(document=text) for text in texts])
+        return self._encode(document_inputs(self.settings, texts))
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         unique, inverse = distinct([head(text, self.settings.max_tokens) for text in texts])
