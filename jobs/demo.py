@@ -23,14 +23,14 @@ import build_indexes
 import embed_corpus
 import ingest_corpus
 import route_logs
-from skillfeed.job import JobSettings, Summary, run
+from skillfeed.job import CommandSettings, Summary, run
 from skillfeed.settings import RerankSettings, RouterSettings
 from skillfeed.storage import URI, join
 
 RERANK_DEPTH = 10  # of 150 skills; 50 would take two minutes on two cores
 
 
-class Demo(JobSettings):
+class Demo(CommandSettings):
     """The main job on the bundled sample."""
 
     output: URI = Field("build/demo", validate_default=True, description="Where everything goes")

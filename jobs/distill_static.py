@@ -11,16 +11,17 @@ from pathlib import Path
 
 from pydantic import Field
 
-from skillfeed.job import JobSettings, Summary, run
+from skillfeed.job import CommandSettings, Summary, run
 from skillfeed.models.distill import distill_static
 from skillfeed.settings import load_models
 from skillfeed.storage import cache_directory
 
 
-class DistillStatic(JobSettings):
+class DistillStatic(CommandSettings):
     """Make the `static` retriever from a transformer retriever."""
 
     models: str = Field("local", description="Whose retriever: a shipped name or a YAML file")
+    overwrite: bool = Field(False, description="Distil again what is there")
     output: Path = Field(cache_directory() / "models" / "static", description="Where the model's directory goes")
 
 

@@ -15,12 +15,12 @@ from pydantic import Field
 
 from skillfeed.indexes.snapshot import current, list_snapshots, read_manifest, set_current
 from skillfeed.indexes.snapshot_retention import pin, pinned, prune, unpin
-from skillfeed.job import JobSettings, Summary, run
+from skillfeed.job import CommandSettings, Summary, run
 from skillfeed.progress import note
 from skillfeed.storage import URI
 
 
-class ManageSnapshots(JobSettings):
+class ManageSnapshots(CommandSettings):
     """List, pin, roll back and prune published snapshots."""
 
     snapshots: URI = Field(description="Where build_indexes publishes")

@@ -62,8 +62,9 @@ def main(job: RouteLogs) -> Summary:
     manifest = read_manifest(job.snapshots, snapshot_id)
     models = load_models(job.models) if job.models else manifest.models
     check_models(manifest, models)
-    check_local_gpu(models.retriever.device)
     router = checked(RouterSettings, job.router.model_dump() | ({"top_k": job.top_k} if job.top_k else {}), "router")
+    for device in devices_of(models, router):
+        check_local_gpu(device)
     splits = row_splits(job.requests, SPLIT_BYTES)
     identity = {
         "snapshot": snapshot_id,
@@ -91,7 +92,6 @@ def route(
 ) -> dict[str, int]:
     reranker = models.reranker if router.rerank else None
     per_unit = RERANKED_REQUESTS_PER_UNIT if reranker else REQUESTS_PER_UNIT
-    devices = {router.index_device, models.retriever.device, *([reranker.device] if reranker else [])}
     plan = RoutePlan(
         snapshots=job.snapshots,
         snapshot_id=snapshot_id,
@@ -113,7 +113,7 @@ def route(
             partial(route_work, plan),
             actors=job.actors,
             cpus=job.cpus_per_actor,
-            gpus=1 if "cuda" in devices else 0,
+            gpus=1 if "cuda" in devices_of(models, router) else 0,
         )
     if read["rows"] != read["rejected"] + routed["rows"] + routed["rejected"]:
         raise RuntimeError(f"{job.output}: rows were lost: {read}, {routed}; this is a defect, please report it")
@@ -124,6 +124,12 @@ def route(
         "rejected": read["rejected"] + routed["rejected"],
         "tokens": routed["tokens"],
     }
+
+
+def devices_of(models: ModelSettings, router: RouterSettings) -> set[str]:
+    """Where the index and the models that are used shall run."""
+    rerankers = [models.reranker.device] if router.rerank and models.reranker else []
+    return {router.index_device, models.retriever.device, *rerankers}
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from skillfeed.errors import SettingError, SnapshotError
 from skillfeed.settings import describe
 
 
-class JobSettings(BaseSettings):
-    """Settings that every job has. A flag beats SKILLFEED_<SETTING> in the environment, which beats the YAML file."""
+class CommandSettings(BaseSettings):
+    """How every command is told what to do: a flag beats SKILLFEED_<SETTING>, which beats the YAML file."""
 
     model_config = SettingsConfigDict(
         env_prefix="SKILLFEED_",
@@ -40,8 +40,6 @@ class JobSettings(BaseSettings):
     )
 
     config: Path | None = Field(None, description="YAML file with any of these settings")
-    overwrite: bool = Field(False, description="Delete what an earlier run left in the output and do it again")
-    limit: int | None = Field(None, gt=0, description="Use so many input rows only, to try a job")
 
     @classmethod
     def settings_customise_sources(
@@ -53,6 +51,13 @@ class JobSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, YamlConfigSettingsSource(settings_cls)
+
+
+class JobSettings(CommandSettings):
+    """What every job over a corpus or a log has besides."""
+
+    overwrite: bool = Field(False, description="Delete what an earlier run left in the output and do it again")
+    limit: int | None = Field(None, gt=0, description="Use so many input rows only, to try a job")
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def _counts(rows: Mapping[str, int]) -> list[str]:
     return [f"  {name}".ljust(36) + f"{count:>14,}" for name, count in rows.items()]
 
 
-SettingsKind = TypeVar("SettingsKind", bound=JobSettings)
+SettingsKind = TypeVar("SettingsKind", bound=CommandSettings)
 
 
 def run(kind: type[SettingsKind], main: Callable[[SettingsKind], Summary], argv: Sequence[str] | None = None) -> None:
